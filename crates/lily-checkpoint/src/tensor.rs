@@ -1,0 +1,95 @@
+//! A tensor as it lies in a file: bytes at any alignment, a type and a shape.
+
+use std::{ops::Range, sync::Arc};
+
+/// The element types that a checkpoint's tensors may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// IEEE 754 single precision.
+    F32,
+    /// IEEE 754 half precision.
+    F16,
+    /// bfloat16: the upper half of an f32.
+    Bf16,
+    /// Packed codes of an affine-quantised matrix, little-endian words.
+    U32,
+}
+
+impl Dtype {
+    /// Bytes per element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 | Self::U32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+}
+
+/// A shared, immutable run of bytes: a memory map, an embedded file or a buffer. Cheap to clone and to slice.
+/// No alignment is promised.
+#[derive(Clone)]
+pub struct Bytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// Wraps a whole owner of bytes.
+    pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        let range = 0..owner.as_ref().len();
+        Self { owner: Arc::new(owner), range }
+    }
+
+    /// The sub-run `range`, relative to this one.
+    ///
+    /// # Panics
+    /// If `range` does not lie inside this run.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.range.len(), "slice {range:?} of {} bytes", self.range.len());
+        Self { owner: self.owner.clone(), range: self.range.start + range.start..self.range.start + range.end }
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &(*self.owner).as_ref()[self.range.clone()]
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bytes({})", self.range.len())
+    }
+}
+
+/// One tensor: row-major, `bytes.len() == dtype.size() * shape.product()`.
+#[derive(Debug, Clone)]
+pub struct TensorData {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Dimensions, outermost first.
+    pub shape: Vec<usize>,
+    /// The elements, little-endian, at any alignment.
+    pub bytes: Bytes,
+}
+
+impl TensorData {
+    /// All elements widened to f32.
+    ///
+    /// # Panics
+    /// If the tensor holds packed codes (`Dtype::U32`).
+    pub fn to_f32(&self) -> Vec<f32> {
+        match self.dtype {
+            Dtype::F32 => self.bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            Dtype::F16 => {
+                self.bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
+            }
+            Dtype::Bf16 => {
+                self.bytes.chunks_exact(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
+            }
+            Dtype::U32 => panic!("packed codes have no f32 value of their own"),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a machine must offer to run the model: [`Backend`].
+
+use crate::TokenId;
+
+/// What went wrong on a backend. The sequence states of the failed call must be dropped: nothing is half-applied
+/// elsewhere.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// A token id is not a row of the embedding.
+    #[error("token id {id} is outside the vocabulary of {vocab} rows")]
+    TokenOutOfRange {
+        /// The id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab: usize,
+    },
+    /// The context is full.
+    #[error("the context is full: {wanted} tokens wanted, {limit} is the limit")]
+    ContextFull {
+        /// Length after the call.
+        wanted: usize,
+        /// The longest context.
+        limit: usize,
+    },
+    /// Memory could not be had.
+    #[error("out of memory: {0}")]
+    OutOfMemory(String),
+    /// The device or the model failed.
+    #[error("{0}")]
+    Device(String),
+}
+
+/// The state of one sequence on a backend: KV rows, recurrent state, convolution windows and position. A value: it can
+/// be snapshotted, restored and dropped, and moves between threads.
+pub trait SequenceState: Send {
+    /// Tokens consumed so far.
+    fn position(&self) -> usize;
+    /// Bytes held, for budgets.
+    fn bytes(&self) -> usize;
+}
+
+/// Which logits a prefill should hand out.
+pub enum LogitsWanted<'a> {
+    /// None: more of the prompt follows.
+    None,
+    /// Those after the last token, `[vocab]`; the vector is cleared and filled.
+    Last(&'a mut Vec<f32>),
+    /// Those after each token in order: `(index into tokens, logits [vocab])`. For evaluation.
+    Each(&'a mut dyn FnMut(usize, &[f32])),
+}
+
+/// One sequence's part in a batched decode step.
+pub struct DecodeStep<'a, S> {
+    /// The sequence.
+    pub state: &'a mut S,
+    /// The token to consume.
+    pub token: TokenId,
+    /// Receives the logits after it, `[vocab]`; cleared and filled.
+    pub logits: &'a mut Vec<f32>,
+}
+
+/// The model on a machine.
+///
+/// Results for a sequence do not depend on what else is in a batch, nor on how a prompt was cut into calls of
+/// [`Backend::prefill`], beyond the rounding that the backend's documented precision allows.
+pub trait Backend: Send + 'static {
+    /// One sequence's state.
+    type State: SequenceState + 'static;
+    /// A frozen copy of a state, cheap to share.
+    type Snapshot: Clone + Send + Sync + 'static;
+
+    /// One line for people: machine, kernels chosen, threads, precision.
+    fn describe(&self) -> String;
+    /// Rows of the logits.
+    fn vocab_size(&self) -> usize;
+    /// The longest context in tokens.
+    fn max_context(&self) -> usize;
+    /// The most tokens that one [`Backend::prefill`] call may take; longer prompts are cut by the caller.
+    fn prefill_chunk(&self) -> usize;
+
+    /// An empty sequence.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`].
+    fn new_state(&mut self) -> Result<Self::State, BackendError>;
+
+    /// Consumes 1 to [`Backend::prefill_chunk`] tokens.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary or a full context is found before anything is changed; after any other error
+    /// the state must be dropped.
+    fn prefill(
+        &mut self,
+        state: &mut Self::State,
+        tokens: &[TokenId],
+        logits: LogitsWanted<'_>,
+    ) -> Result<(), BackendError>;
+
+    /// Consumes one token in each of the given sequences (one is the common case).
+    ///
+    /// # Errors
+    /// As [`Backend::prefill`].
+    fn decode(&mut self, steps: &mut [DecodeStep<'_, Self::State>]) -> Result<(), BackendError>;
+
+    /// A frozen copy of a state.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`].
+    fn snapshot(&mut self, state: &Self::State) -> Result<Self::Snapshot, BackendError>;
+
+    /// A state that goes on from a snapshot; the snapshot stays valid.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`].
+    fn restore(&mut self, snapshot: &Self::Snapshot) -> Result<Self::State, BackendError>;
+
+    /// Bytes that a snapshot holds, for budgets.
+    fn snapshot_bytes(&self, snapshot: &Self::Snapshot) -> usize;
+}

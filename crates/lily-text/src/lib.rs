@@ -1,0 +1,15 @@
+//! What is text: tokenizer, chat template, incremental detokenizer and parsers. No tensors.
+
+pub mod json;
+mod messages;
+mod template;
+mod tokenizer;
+
+pub use messages::{MessageError, prepare_messages};
+pub use template::{ChatTemplate, Prompt, RenderRequest, TemplateError};
+pub use tokenizer::{Detokenizer, Tokenizer, TokenizerError};
+
+/// A row of the embedding: what the model reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct TokenId(pub u32);
