@@ -1,6 +1,6 @@
 //! The engine: one thread that owns a backend and serves generations, several at a time.
 
-use crate::{Backend, Event, GenerationRequest, SamplingError};
+use crate::{Backend, Event, GenerationRequest, Metrics, SamplingError, TokenId};
 use lily_text::Tokenizer;
 use std::ops::ControlFlow;
 
@@ -13,6 +13,15 @@ pub struct EngineOptions {
     pub max_waiting: usize,
     /// Bytes of snapshots kept for prompts that share a prefix.
     pub snapshot_budget: usize,
+    /// A snapshot is kept every this many tokens of a long prompt; 0 is off.
+    pub snapshot_interval: usize,
+}
+
+impl Default for EngineOptions {
+    /// 8 running, 64 waiting, 1 GiB of snapshots, one every 4096 tokens.
+    fn default() -> Self {
+        Self { max_running: 8, max_waiting: 64, snapshot_budget: 1 << 30, snapshot_interval: 4096 }
+    }
 }
 
 /// Why a request was not taken.
@@ -22,6 +31,15 @@ pub enum SubmitError {
     /// A sampling parameter is out of range.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    /// A stop string is empty.
+    #[error("stop: a stop string must not be empty")]
+    EmptyStop,
+    /// A token of the prompt is not one of the model's.
+    #[error("prompt: there is no token with id {}", id.0)]
+    TokenOutOfRange {
+        /// The id.
+        id: TokenId,
+    },
     /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -42,6 +60,12 @@ pub enum SubmitError {
     /// The engine was shut down.
     #[error("the engine is shutting down")]
     ShuttingDown,
+    /// The engine broke and takes no more requests.
+    #[error("the engine has stopped: {reason}")]
+    Dead {
+        /// What broke it.
+        reason: String,
+    },
 }
 
 /// A handle on the engine's thread; cheap to clone. When the last handle is dropped, running generations are ended.
@@ -90,6 +114,11 @@ impl Engine {
 
     /// Rows of the logits (ids from here on are refused in `logit_bias`; ids without a token too).
     pub fn vocab_size(&self) -> usize {
+        unreachable!("skeleton")
+    }
+
+    /// Counters of this moment; cheap.
+    pub fn metrics(&self) -> Metrics {
         unreachable!("skeleton")
     }
 

@@ -1,0 +1,51 @@
+//! What an engine has done so far, in numbers.
+
+use std::time::Duration;
+
+/// A snapshot of an engine's counters. Gauges are of this moment, the rest counts from the start.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Generations that hold a state now (gauge).
+    pub running: usize,
+    /// Generations that wait for a place now (gauge).
+    pub waiting: usize,
+    /// False once the engine takes no more requests (gauge).
+    pub accepting: bool,
+    /// Requests taken.
+    pub accepted: u64,
+    /// Requests refused because too many were waiting.
+    pub refused_busy: u64,
+    /// Generations that finished.
+    pub finished: u64,
+    /// Generations that failed.
+    pub failed: u64,
+    /// Generations that were cancelled or ran past their deadline.
+    pub cancelled: u64,
+    /// Prompt tokens of the generations that were started.
+    pub prompt_tokens: u64,
+    /// Those of them that came from a snapshot.
+    pub cached_tokens: u64,
+    /// Tokens that the backend consumed in prefill.
+    pub prefilled_tokens: u64,
+    /// Tokens chosen.
+    pub generated_tokens: u64,
+    /// Batched decode steps.
+    pub decode_steps: u64,
+    /// Sequences in all decode steps together; over `decode_steps` it is the mean batch.
+    pub decoded_sequences: u64,
+    /// Started generations that found a snapshot.
+    pub cache_hits: u64,
+    /// Started generations that found none.
+    pub cache_misses: u64,
+    /// Snapshots held (gauge).
+    pub snapshots: usize,
+    /// Bytes of snapshots held (gauge).
+    pub snapshot_bytes: usize,
+    /// Time in the backend's prefill.
+    pub prefill_time: Duration,
+    /// Time in the backend's decode.
+    pub decode_time: Duration,
+    /// Time choosing tokens.
+    pub sampling_time: Duration,
+}
