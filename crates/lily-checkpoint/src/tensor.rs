@@ -1,29 +1,7 @@
 //! A tensor as it lies in a file: bytes at any alignment, a type and a shape.
 
+use crate::Dtype;
 use std::{ops::Range, sync::Arc};
-
-/// The element types that a checkpoint's tensors may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dtype {
-    /// IEEE 754 single precision.
-    F32,
-    /// IEEE 754 half precision.
-    F16,
-    /// bfloat16: the upper half of an f32.
-    Bf16,
-    /// Packed codes of an affine-quantised matrix, little-endian words.
-    U32,
-}
-
-impl Dtype {
-    /// Bytes per element.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F32 | Self::U32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
-}
 
 /// A shared, immutable run of bytes: a memory map, an embedded file or a buffer. Cheap to clone and to slice.
 /// No alignment is promised.
@@ -45,8 +23,15 @@ impl Bytes {
     /// # Panics
     /// If `range` does not lie inside this run.
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.range.len(), "slice {range:?} of {} bytes", self.range.len());
-        Self { owner: self.owner.clone(), range: self.range.start + range.start..self.range.start + range.end }
+        assert!(
+            range.start <= range.end && range.end <= self.range.len(),
+            "slice {range:?} of {} bytes",
+            self.range.len()
+        );
+        Self {
+            owner: self.owner.clone(),
+            range: self.range.start + range.start..self.range.start + range.end,
+        }
     }
 }
 
@@ -82,7 +67,9 @@ impl TensorData {
     /// If the tensor holds packed codes (`Dtype::U32`).
     pub fn to_f32(&self) -> Vec<f32> {
         match self.dtype {
-            Dtype::F32 => self.bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            Dtype::F32 => {
+                self.bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+            }
             Dtype::F16 => {
                 self.bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
             }
