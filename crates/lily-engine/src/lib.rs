@@ -3,6 +3,7 @@
 mod backend;
 mod constraint;
 mod engine;
+pub mod evaluation;
 mod event;
 mod metrics;
 mod request;
