@@ -1,1 +1,5 @@
 //! lily-cpu
+
+mod reference;
+
+pub use reference::{MatrixRows, ReferenceBackend, ReferenceState, reference_model};

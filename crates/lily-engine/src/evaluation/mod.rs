@@ -6,10 +6,12 @@
 //! [`EvaluationReport`]: Kullback-Leibler divergence, top-1 agreement and perplexity with its standard error.
 //! `docs/evaluation.md` describes the file and the metrics.
 
+mod expert_choices;
 mod metrics;
 mod reference_file;
 mod run;
 
+pub use expert_choices::ExpertChoices;
 pub use metrics::{Agreement, CLEAR_MARGIN, Comparison, Distribution, Evaluation, log_sum_exp};
 pub use reference_file::{ReferenceFile, ReferenceFileError, ReferenceRow, ReferenceSequence, SequenceKind};
 pub use run::{EvaluationError, EvaluationReport, Feed, evaluate};
