@@ -55,10 +55,7 @@ pub(crate) fn assemble(
             "{tensors} tensors of the vision tower and of multi-token prediction ({megabytes:.1} MB) are not read"
         ));
     }
-    for path in quantization.unused() {
-        warnings.push(format!("config.json: quantization of `{path}`: no such module in the model; ignored"));
-    }
-    warnings.extend(quantization.warnings);
+    warnings.extend(quantization.into_warnings());
     Ok(Assembled { weights, layout, warnings })
 }
 
@@ -100,8 +97,6 @@ fn unknown_hint(config: &ModelConfig, name: &str, missing: usize) -> Hint {
         "experts are read stacked: `mlp.switch_mlp.{gate,up,down}_proj`, or `mlp.experts.gate_up_proj` and \
          `mlp.experts.down_proj`"
             .to_owned()
-    } else if bare.starts_with("lm_head.") {
-        "config.json ties the head to the embedding (`tie_word_embeddings`)".to_owned()
     } else {
         "the checkpoint is not of this architecture, or holds more than the model".to_owned()
     };
@@ -121,10 +116,11 @@ impl Assembler<'_> {
     fn model(&mut self) -> Result<ModelWeights, CheckpointError> {
         let (vocab, hidden) = (self.config.vocab_size, self.config.hidden_size);
         let embed_tokens = self.reader.matrix("embed_tokens", vocab, hidden)?;
-        let lm_head = if !self.config.tie_word_embeddings {
-            self.reader.matrix("lm_head", vocab, hidden)?
-        } else {
+        let lm_head = if self.config.tie_word_embeddings {
+            self.reader.table.skip("lm_head.", "`tie_word_embeddings` makes the embedding the head");
             embed_tokens.clone()
+        } else {
+            self.reader.matrix("lm_head", vocab, hidden)?
         };
         let norm = self.gain("norm.weight", hidden)?;
         let layers =

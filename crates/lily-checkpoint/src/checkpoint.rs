@@ -59,6 +59,7 @@ impl Checkpoint {
     }
 
     fn read(files: Files) -> Result<Self, CheckpointError> {
+        files.check_place()?;
         let text = files.read("config.json")?.ok_or_else(|| CheckpointError::MissingFile {
             place: files.place(),
             file: "config.json".to_owned(),

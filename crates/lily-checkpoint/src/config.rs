@@ -198,7 +198,11 @@ fn refuse_variants(text: &Fields<'_>) -> Result<(), CheckpointError> {
     match text.text("hidden_act")? {
         None | Some("silu" | "swish") => {}
         Some(other) => {
-            return Err(text.error("hidden_act", format!("is `{other}`, only silu is supported"), Hint::NONE));
+            return Err(text.error(
+                "hidden_act",
+                format!("is `{other}`, only silu is supported"),
+                Hint::NONE,
+            ));
         }
     }
     // Named by Qwen3-Next, the family's ancestor: layers with a plain feed-forward instead of experts.
@@ -243,8 +247,10 @@ fn layers(text: &Fields<'_>) -> Result<Vec<LayerKind>, CheckpointError> {
             names.iter().enumerate().map(kind).collect::<Result<_, _>>()?
         }
         (None, Some(interval)) => {
-            let kind =
-                |i| if (i + 1) % interval == 0 { LayerKind::Attention } else { LayerKind::GatedDeltaNet };
+            let kind = |layer: usize| match (layer + 1).is_multiple_of(interval) {
+                true => LayerKind::Attention,
+                false => LayerKind::GatedDeltaNet,
+            };
             (0..count).map(kind).collect()
         }
         (None, None) => {
@@ -265,13 +271,15 @@ fn layers(text: &Fields<'_>) -> Result<Vec<LayerKind>, CheckpointError> {
 fn attention(text: &Fields<'_>, hidden_size: usize) -> Result<AttentionConfig, CheckpointError> {
     let heads = text.required_count("num_attention_heads", 1..=MAX_HEADS)?;
     let kv_heads = text.count("num_key_value_heads", 1..=MAX_HEADS)?.unwrap_or(heads);
-    if heads % kv_heads != 0 {
+    if !heads.is_multiple_of(kv_heads) {
         let problem = format!("is {kv_heads}, which does not divide the {heads} of `num_attention_heads`");
         return Err(text.error("num_key_value_heads", problem, Hint::NONE));
     }
     let head_dim = match text.count("head_dim", 1..=MAX_HEAD_DIM)? {
         Some(head_dim) => head_dim,
-        None if hidden_size % heads == 0 && hidden_size / heads <= MAX_HEAD_DIM => hidden_size / heads,
+        None if hidden_size.is_multiple_of(heads) && hidden_size / heads <= MAX_HEAD_DIM => {
+            hidden_size / heads
+        }
         None => return Err(text.missing("head_dim")),
     };
     let rope = rope::read(text, head_dim)?;
@@ -287,7 +295,7 @@ fn gated_delta_net(text: &Fields<'_>) -> Result<GatedDeltaNetConfig, CheckpointE
         // A width of one would leave the stored layout, and with it the norms, undecided.
         conv_width: text.required_count("linear_conv_kernel_dim", 2..=MAX_CONV_WIDTH)?,
     };
-    if config.value_heads % config.key_heads != 0 {
+    if !config.value_heads.is_multiple_of(config.key_heads) {
         let problem = format!(
             "is {}, not a multiple of the {} of `linear_num_key_heads`",
             config.value_heads, config.key_heads

@@ -1,7 +1,7 @@
 //! Element types: those that weights may have, and all that a safetensors file may name.
 
 /// The element types that a checkpoint's tensors may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dtype {
     /// IEEE 754 single precision.
     F32,

@@ -19,6 +19,20 @@ pub(crate) enum Files {
 }
 
 impl Files {
+    /// An error unless there is a folder.
+    pub(crate) fn check_place(&self) -> Result<(), CheckpointError> {
+        let Self::Folder(folder) = self else { return Ok(()) };
+        match folder.metadata() {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(CheckpointError::File {
+                file: self.place(),
+                problem: "not a folder".to_owned(),
+                hint: "a checkpoint is a folder with config.json, tokenizer.json and *.safetensors".into(),
+            }),
+            Err(source) => Err(io(folder, source)),
+        }
+    }
+
     /// The folder for messages.
     pub(crate) fn place(&self) -> String {
         match self {

@@ -139,7 +139,7 @@ impl Entry<'_> {
         if end < begin {
             return Err(damaged(format!("its bytes end at {end}, before they begin at {begin}")));
         }
-        if bits % 8 != 0 || bits / 8 != end - begin {
+        if !bits.is_multiple_of(8) || bits / 8 != end - begin {
             let dtype = dtype.name();
             return Err(damaged(format!(
                 "its data_offsets [{begin}, {end}] span {} bytes, a shape of {shape:?} with type {dtype} takes {}",

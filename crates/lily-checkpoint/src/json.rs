@@ -56,6 +56,11 @@ impl<'a> Fields<'a> {
         self.file
     }
 
+    /// An object that is the value of this one's field `name`.
+    pub(crate) fn nested(&self, name: &str, map: &'a Map<String, Value>) -> Self {
+        Self { file: self.file, path: self.path(name), map }
+    }
+
     /// All fields in the file's order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
         self.map.iter().map(|(key, value)| (key.as_str(), value))
@@ -99,7 +104,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, CheckpointError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let map = value.as_object().ok_or_else(|| self.wrong(name, "an object", value))?;
-        Ok(Some(Fields { file: self.file, path: self.path(name), map }))
+        Ok(Some(self.nested(name, map)))
     }
 
     /// A whole number within a range. A float without a fraction (`20.0`) is one too.
@@ -118,7 +123,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same, which must be there.
+    /// One of a few whole numbers.
+    pub(crate) fn choice(&self, name: &str, choices: &[usize]) -> Result<Option<usize>, CheckpointError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        match whole(value).and_then(|n| usize::try_from(n).ok()).filter(|n| choices.contains(n)) {
+            Some(n) => Ok(Some(n)),
+            None => {
+                let choices: Vec<String> = choices.iter().map(usize::to_string).collect();
+                Err(self.wrong(name, &format!("one of {}", choices.join(", ")), value))
+            }
+        }
+    }
+
+    /// The same as [`Self::count`], which must be there.
     pub(crate) fn required_count(
         &self,
         name: &str,

@@ -18,6 +18,7 @@ mod quant;
 mod quant_config;
 mod rope;
 mod shards;
+mod summary;
 mod table;
 mod tensor;
 mod unpack;
@@ -31,6 +32,7 @@ pub use error::{CheckpointError, Hint};
 pub use generation::GenerationConfig;
 pub use header::{HeaderError, SafetensorsHeader, StoredTensor};
 pub use quant::{Bits, GroupSize, Quantization};
+pub use summary::{Part, Size, Storage, Summary};
 pub use tensor::{Bytes, TensorData};
 pub use unpack::unpack_codes;
 pub use weights::{

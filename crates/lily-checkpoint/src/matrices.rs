@@ -168,7 +168,7 @@ impl Affine {
         let Quantization { bits, group_size } = quantization;
         let packed = |bits: Bits| dims.shape(cols * bits.get() / 32);
         let grouped = |size: GroupSize| dims.shape(cols / size.get());
-        if cols % group_size.get() != 0 {
+        if !cols.is_multiple_of(group_size.get()) {
             let problem = format!(
                 "config.json ({source}) says groups of {}, which do not divide the {cols} inputs of `{}`",
                 group_size.get(),
@@ -201,7 +201,7 @@ impl Affine {
             if tensor.stored.shape != grouped(group_size) {
                 let fitting = [32, 64, 128].into_iter().filter_map(GroupSize::new);
                 let fitting = fitting
-                    .filter(|size| cols % size.get() == 0)
+                    .filter(|size| cols.is_multiple_of(size.get()))
                     .find(|&size| tensor.stored.shape == grouped(size));
                 let hint = fitting.map_or(Hint::NONE, |size| {
                     format!(

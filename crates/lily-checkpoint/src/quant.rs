@@ -5,6 +5,9 @@
 pub struct Bits(u8);
 
 impl Bits {
+    /// Every width.
+    pub const ALL: [Self; 6] = [Self(2), Self(3), Self(4), Self(5), Self(6), Self(8)];
+
     /// `None` unless `bits` is one of 2, 3, 4, 5, 6, 8.
     pub const fn new(bits: u8) -> Option<Self> {
         match bits {
@@ -24,6 +27,9 @@ impl Bits {
 pub struct GroupSize(u8);
 
 impl GroupSize {
+    /// Every size.
+    pub const ALL: [Self; 3] = [Self(32), Self(64), Self(128)];
+
     /// `None` unless `size` is one of 32, 64, 128.
     pub const fn new(size: usize) -> Option<Self> {
         match size {
@@ -39,7 +45,7 @@ impl GroupSize {
 }
 
 /// How one module is quantised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantization {
     /// Bits per code.
     pub bits: Bits,

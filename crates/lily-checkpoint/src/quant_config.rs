@@ -1,11 +1,10 @@
 //! `quantization` in `config.json`: one scheme for all modules, and exceptions by module path.
 
 use crate::{
-    Bits, CheckpointError, GroupSize, Hint, Quantization,
+    Bits, CheckpointError, GroupSize, Quantization,
     json::Fields,
     names::{self, Name},
 };
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CONVERT_HINT: &str = "Lily reads MLX affine quantisation (2, 3, 4, 5, 6 or 8 bits) and unquantised bf16, f16 or f32; \
@@ -20,7 +19,7 @@ pub(crate) struct QuantizationConfig {
     /// By module path without the prefix.
     overrides: BTreeMap<String, Override>,
     unused: BTreeSet<String>,
-    pub(crate) warnings: Vec<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,30 +71,25 @@ impl QuantizationConfig {
         let default = scheme(fields, None)?;
         let mut config = Self { field, default: Some(default), ..Self::default() };
         for (path, value) in fields.iter() {
-            let quantization = match value {
-                Value::Bool(true) => Some(default),
-                Value::Bool(false) => None,
-                Value::Object(_) => None,
-                // Fields of the scheme itself, and notes of other tools.
-                _ => continue,
-            };
+            // The rest are fields of the scheme itself, and notes of other tools.
+            if !value.is_boolean() && !value.is_object() {
+                continue;
+            }
             let module = match names::normalize(path) {
                 Name::Model(module) => module.to_owned(),
                 Name::Skipped => continue,
                 Name::Unknown => {
-                    config
-                        .warnings
-                        .push(format!("{}: no such module in the model; ignored", fields.path(path)));
+                    config.warnings.push(no_such_module(&fields.path(path)));
                     continue;
                 }
             };
-            let quantization = match fields.get(path) {
-                Some(Value::Object(_)) => {
-                    let Some(entry) = fields.object(path)? else { continue };
+            let quantization = match value.as_object() {
+                Some(map) => {
+                    let entry = fields.nested(path, map);
                     check_mode(&entry)?;
                     Some(scheme(&entry, Some(default))?)
                 }
-                _ => quantization,
+                None => value.as_bool().filter(|quantised| *quantised).map(|_| default),
             };
             let entry = Override { path: path.to_owned(), quantization };
             if let Some(first) = config.overrides.insert(module.clone(), entry.clone())
@@ -129,10 +123,18 @@ impl QuantizationConfig {
         }
     }
 
-    /// Paths of exceptions that [`Self::scheme_of`] was never asked about.
-    pub(crate) fn unused(&self) -> Vec<String> {
-        self.unused.iter().filter_map(|module| Some(self.overrides.get(module)?.path.clone())).collect()
+    /// Notes about the config, once every module has been asked about with [`Self::scheme_of`].
+    pub(crate) fn into_warnings(self) -> Vec<String> {
+        let unused = self.unused.iter().filter_map(|module| self.overrides.get(module));
+        let unused = unused.map(|entry| no_such_module(&format!("{}.{}", self.field, entry.path)));
+        let mut warnings: Vec<String> = unused.collect();
+        warnings.extend(self.warnings);
+        warnings
     }
+}
+
+fn no_such_module(path: &str) -> String {
+    format!("config.json: `{path}`: the model has no such module; ignored")
 }
 
 /// `quant_method` names schemes of other runtimes.
@@ -160,19 +162,13 @@ fn unsupported(fields: &Fields<'_>, name: &str, scheme: &str) -> CheckpointError
 }
 
 fn scheme(fields: &Fields<'_>, default: Option<Quantization>) -> Result<Quantization, CheckpointError> {
-    let bits = match (fields.count("bits", 0..=usize::MAX)?, default) {
-        (Some(bits), _) => u8::try_from(bits).ok().and_then(Bits::new).ok_or_else(|| {
-            fields.error("bits", format!("is {bits}, supported are 2, 3, 4, 5, 6 and 8"), Hint::NONE)
-        })?,
-        (None, Some(default)) => default.bits,
-        (None, None) => return Err(fields.missing("bits")),
-    };
-    let group_size = match (fields.count("group_size", 0..=usize::MAX)?, default) {
-        (Some(size), _) => GroupSize::new(size).ok_or_else(|| {
-            fields.error("group_size", format!("is {size}, supported are 32, 64 and 128"), Hint::NONE)
-        })?,
-        (None, Some(default)) => default.group_size,
-        (None, None) => return Err(fields.missing("group_size")),
-    };
-    Ok(Quantization { bits, group_size })
+    let bits = fields.choice("bits", &Bits::ALL.map(Bits::get))?.and_then(|bits| Bits::new(bits as u8));
+    let group_size =
+        fields.choice("group_size", &GroupSize::ALL.map(GroupSize::get))?.and_then(GroupSize::new);
+    Ok(Quantization {
+        bits: bits.or(default.map(|d| d.bits)).ok_or_else(|| fields.missing("bits"))?,
+        group_size: group_size
+            .or(default.map(|d| d.group_size))
+            .ok_or_else(|| fields.missing("group_size"))?,
+    })
 }

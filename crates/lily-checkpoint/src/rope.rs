@@ -27,7 +27,7 @@ pub(crate) fn read(text: &Fields<'_>, head_dim: usize) -> Result<Rope, Checkpoin
     let partial =
         agreed(&places, "partial_rotary_factor", "a number above 0 and at most 1", |n| n > 0.0 && n <= 1.0)?;
     let rotary_dim = (head_dim as f64 * partial.unwrap_or(DEFAULT_PARTIAL)) as usize;
-    if rotary_dim == 0 || rotary_dim % 2 != 0 {
+    if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
         let problem = format!("gives {rotary_dim} rotated dims of {head_dim}, which must be even and not 0");
         return Err(text.error("partial_rotary_factor", problem, Hint::NONE));
     }

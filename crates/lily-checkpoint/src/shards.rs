@@ -77,7 +77,7 @@ fn numbered(files: &Files, present: &[String]) -> Result<Vec<String>, Checkpoint
         [] => {
             let weights: Vec<&String> =
                 present.iter().filter(|name| name.ends_with(".safetensors")).collect();
-            let found = match (&weights[..], &present[..]) {
+            let found = match (&weights[..], present) {
                 ([], []) => "no files".to_owned(),
                 ([], _) => format!("no *.safetensors but {}", listed(present, present.len())),
                 (weights, _) => listed(weights, weights.len()),

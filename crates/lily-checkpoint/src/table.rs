@@ -145,6 +145,18 @@ impl TensorTable {
         self.tensors.remove(name)
     }
 
+    /// Takes out tensors whose names begin so and that are known but not needed; a warning says why.
+    pub(crate) fn skip(&mut self, start: &str, why: &str) {
+        let names: Vec<String> =
+            self.tensors.keys().filter(|name| name.starts_with(start)).cloned().collect();
+        for name in names {
+            if let Some(tensor) = self.take(&name) {
+                self.warnings
+                    .push(format!("{}: `{}` is not read: {why}", tensor.file.label, tensor.stored.name));
+            }
+        }
+    }
+
     /// All tensors left whose names end so.
     pub(crate) fn ending_with<'a>(&'a self, end: &'a str) -> impl Iterator<Item = &'a TableTensor> {
         self.tensors.iter().filter(move |(name, _)| name.ends_with(end)).map(|(_, tensor)| tensor)
