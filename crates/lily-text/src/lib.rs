@@ -7,7 +7,7 @@ mod tokenizer;
 
 pub use messages::{MessageError, prepare_messages};
 pub use template::{ChatTemplate, Prompt, RenderRequest, TemplateError};
-pub use tokenizer::{Detokenizer, Tokenizer, TokenizerError};
+pub use tokenizer::{Detokenizer, Tokenizer, TokenizerError, Utf8Decoder};
 
 /// A row of the embedding: what the model reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]

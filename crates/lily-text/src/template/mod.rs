@@ -1,5 +1,17 @@
 //! The checkpoint's own Jinja chat template.
 
+mod environment;
+mod filters;
+mod guard;
+mod methods;
+mod python;
+mod strftime;
+mod tojson;
+mod values;
+
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::json::Value;
 
 /// Why a prompt could not be rendered.
@@ -31,24 +43,37 @@ pub struct RenderRequest {
     pub add_generation_prompt: bool,
 }
 
-/// A rendered prompt that still knows which spans came from message text: there, spellings of special tokens are
-/// plain text.
+/// A rendered prompt that still knows which spans are control tokens that the template itself wrote; everywhere else,
+/// spellings of special tokens are plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// Pieces in order: template text (control tokens are tokens) or message text (they are plain text).
-    pub(crate) pieces: Vec<(bool, String)>,
+    pub(crate) text: String,
+    /// Spans of `text`, in order, that spell a control token and came wholly from the template's own text.
+    pub(crate) control: Vec<Range<usize>>,
 }
 
 impl Prompt {
-    /// The exact text, all pieces joined.
+    /// The exact text.
     pub fn text(&self) -> String {
-        self.pieces.iter().map(|(_, text)| text.as_str()).collect()
+        self.text.clone()
+    }
+
+    /// The exact text, borrowed.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The spans of the text that are control tokens: those whose spelling came wholly from the template.
+    pub fn control_spans(&self) -> &[Range<usize>] {
+        &self.control
     }
 }
 
-/// A compiled chat template.
+/// A compiled chat template; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ChatTemplate {}
+pub struct ChatTemplate {
+    inner: Arc<guard::GuardedTemplate>,
+}
 
 impl ChatTemplate {
     /// Compiles a template (`chat_template.jinja`, or the `chat_template` string of `tokenizer_config.json`).
@@ -56,8 +81,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`TemplateError::Broken`].
     pub fn new(source: &str) -> Result<Self, TemplateError> {
-        let _ = source;
-        unreachable!("skeleton")
+        Ok(ChatTemplate { inner: Arc::new(guard::GuardedTemplate::new(source)?) })
     }
 
     /// Renders a request.
@@ -65,7 +89,6 @@ impl ChatTemplate {
     /// # Errors
     /// The template's own refusal, or its fault.
     pub fn render(&self, request: &RenderRequest) -> Result<Prompt, TemplateError> {
-        let _ = request;
-        unreachable!("skeleton")
+        self.inner.render(request)
     }
 }
