@@ -206,28 +206,33 @@ pub enum CheckpointError {
 
 /// Advice that ends an error's message: nothing, or a line of its own that starts with `hint:`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Hint(pub String);
+pub struct Hint(Option<Box<str>>);
 
 impl Hint {
     /// No advice.
-    pub const NONE: Self = Self(String::new());
+    pub const NONE: Self = Self(None);
+
+    /// The advice.
+    pub fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
 }
 
 impl From<&str> for Hint {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        Self((!text.is_empty()).then(|| text.into()))
     }
 }
 
 impl From<String> for Hint {
     fn from(text: String) -> Self {
-        Self(text)
+        Self((!text.is_empty()).then(|| text.into()))
     }
 }
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "\nhint: {}", self.0) }
+        self.text().map_or(Ok(()), |text| write!(f, "\nhint: {text}"))
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nano");
 
 static FILES: [(&str, &[u8]); 4] = [
-    ("config.json", include_bytes!("../../../models/nano/config.json")),
-    ("generation_config.json", include_bytes!("../../../models/nano/generation_config.json")),
-    ("model.safetensors", include_bytes!("../../../models/nano/model.safetensors")),
-    ("model.safetensors.index.json", include_bytes!("../../../models/nano/model.safetensors.index.json")),
+    ("config.json", include_bytes!("../../../../models/nano/config.json")),
+    ("generation_config.json", include_bytes!("../../../../models/nano/generation_config.json")),
+    ("model.safetensors", include_bytes!("../../../../models/nano/model.safetensors")),
+    ("model.safetensors.index.json", include_bytes!("../../../../models/nano/model.safetensors.index.json")),
 ];
 
 #[test]
