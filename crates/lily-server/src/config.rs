@@ -82,12 +82,18 @@ pub struct Limits {
     pub tools: usize,
     /// Choices of a request (`n`).
     pub choices: usize,
+    /// Prompts of a completions request.
+    pub prompts: usize,
     /// Stop strings of a request.
     pub stop_strings: usize,
     /// Bytes of one stop string.
     pub stop_bytes: usize,
     /// Entries of `logit_bias`.
     pub logit_bias: usize,
+    /// Responses that `/v1/responses` keeps for later requests; the oldest go first.
+    pub stored_responses: usize,
+    /// Bytes that they may take together.
+    pub stored_bytes: usize,
     /// Open connections; further ones wait in the system's backlog.
     pub connections: usize,
     /// Bytes of undelivered output per choice. A reader that falls further behind loses its stream (with an error
@@ -97,6 +103,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Time for a client to send a body.
     pub body_timeout: Duration,
+    /// Time that a write may wait for the client to read; then the connection is closed.
+    pub write_timeout: Duration,
     /// Time from arrival to the end of the answer; `None` is unlimited.
     pub deadline: Option<Duration>,
     /// A stream without data for this long carries a comment line, so that nobody in between gives up on it.
@@ -115,13 +123,17 @@ impl Default for Limits {
             messages: 16_384,
             tools: 1_024,
             choices: 8,
+            prompts: 32,
             stop_strings: 16,
             stop_bytes: 1_024,
             logit_bias: 4_096,
+            stored_responses: 1_024,
+            stored_bytes: 64 << 20,
             connections: 512,
             stream_buffer: 1 << 20,
-            header_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(120),
             deadline: None,
             keep_alive: Duration::from_secs(5),
             retry_after: Duration::from_secs(2),

@@ -1,0 +1,31 @@
+//! Errors in Anthropic's shape.
+
+use crate::error::ApiError;
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// The error object.
+pub(crate) fn error_body(error: &ApiError) -> Value {
+    let kind = match error.status {
+        StatusCode::UNAUTHORIZED => "authentication_error",
+        StatusCode::FORBIDDEN => "permission_error",
+        StatusCode::NOT_FOUND => "not_found_error",
+        StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+        StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
+        StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        status if status.is_server_error() => "api_error",
+        _ => "invalid_request_error",
+    };
+    json!({"type": "error", "error": {"type": kind, "message": error.message}})
+}
+
+/// Puts an error answer into this format, whoever made it: a handler, the guard, or the router.
+pub(crate) fn translate_errors(response: Response) -> Response {
+    let Some(error) = response.extensions().get::<ApiError>() else { return response };
+    let body = Json(error_body(error)).into_response();
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, body.into_body())
+}

@@ -1,0 +1,131 @@
+//! Reading a request in Anthropic's format.
+
+use super::content::read_messages;
+use crate::error::ApiError;
+use crate::fields::Fields;
+use crate::request::tools::{ToolChoice, check_function, check_named, enforce};
+use crate::request::{
+    Conversation, Input, Request, body_fields, sampling, stop_strings, thinking, unsupported,
+};
+use crate::state::Server;
+use lily_text::json::Value;
+
+impl Request {
+    /// Reads the body of `POST /v1/messages`.
+    ///
+    /// Without `thinking` the model does not think, as in the original, unless the server is set to have it think: a
+    /// client that did not ask for thinking expects the answer in the first content block. `budget_tokens` is checked
+    /// and otherwise a hint: this model's thinking has no budget but `max_tokens`.
+    pub(crate) fn from_anthropic(body: Value, server: &Server) -> Result<Self, ApiError> {
+        let limits = &server.config.limits;
+        let mut fields = body_fields(body, server)?;
+        check_unsupported(&mut fields)?;
+        let messages = read_messages(&mut fields, limits.messages)?;
+        let tools = read_tools(&mut fields, limits.tools)?;
+        let (tool_choice, parallel_tool_calls) = read_choice(&mut fields, &tools)?;
+        let kwargs = read_kwargs(&mut fields, server)?;
+        let stop = stop_strings(&mut fields, "stop_sequences", server)?;
+        let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
+        Ok(Self {
+            input: Input::Chat(Conversation { messages, tools, tool_choice, parallel_tool_calls, kwargs }),
+            sampling: sampling::read(&mut fields, server)?,
+            max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            stop,
+            logprobs: None,
+            choices: 1,
+            stream: fields.boolean("stream")?.unwrap_or(false),
+            include_usage: false,
+            include_progress: false,
+            deadline: limits.deadline,
+        })
+    }
+}
+
+fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+    for name in ["mcp_servers", "container"] {
+        if fields.get(name).is_some_and(|value| *value != Value::Array(Vec::new())) {
+            return Err(ApiError::unsupported(name, "is not supported by this server"));
+        }
+    }
+    for name in ["stop", "n", "logprobs", "response_format", "output_format"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, "is not a parameter of this route"));
+        }
+    }
+    unsupported::allow(fields, "service_tier", &["auto", "standard_only"])
+}
+
+/// Tools in this format, as chat completions has them. Tools with a type of their own run on the vendor's servers (or
+/// have schemas that only its models know) and are left out.
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+    let tools = fields.array("tools")?.unwrap_or_default();
+    if tools.len() > most {
+        return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
+    }
+    let mut functions = Vec::with_capacity(tools.len());
+    for (index, tool) in tools.into_iter().enumerate() {
+        let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
+        if tool.string("type")?.is_some_and(|kind| kind != "custom") {
+            continue;
+        }
+        let strict = tool.take("strict").map(|strict| ("strict", strict));
+        let name = tool.take("name").map(|name| ("name", name));
+        let description = tool.take("description").map(|text| ("description", text));
+        let schema = tool.take("input_schema").map(|schema| ("parameters", schema));
+        let parts = [name, description, schema, strict].into_iter().flatten();
+        let function = Value::Object(parts.map(|(key, value)| (key.to_owned(), value)).collect());
+        check_function(Fields::new(&tool.at("function"), function.clone())?)?;
+        functions.push(Value::Object(vec![
+            ("type".to_owned(), Value::String("function".to_owned())),
+            ("function".to_owned(), function),
+        ]));
+    }
+    Ok(functions)
+}
+
+/// `tool_choice`, and whether more than one call may be made.
+fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<(ToolChoice, bool), ApiError> {
+    const PATH: &str = "tool_choice";
+    let Some(mut choice) = fields.object(PATH)? else { return Ok((ToolChoice::Auto, true)) };
+    let parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);
+    let kind = choice.string("type")?.ok_or_else(|| ApiError::invalid("tool_choice.type", "is missing"))?;
+    match kind.as_str() {
+        "auto" => Ok((ToolChoice::Auto, parallel)),
+        "none" => Ok((ToolChoice::None, parallel)),
+        "any" => Err(enforce(PATH)),
+        "tool" => {
+            check_named(choice.string("name")?, "tool_choice.name", tools)?;
+            Err(enforce(PATH))
+        }
+        _ => Err(ApiError::invalid("tool_choice.type", "must be auto, any, tool or none")),
+    }
+}
+
+/// The template variables: the general switches, with `thinking` and `output_config.effort` as their spellings here.
+fn read_kwargs(fields: &mut Fields, server: &Server) -> Result<Vec<(String, Value)>, ApiError> {
+    let mut asked = None;
+    if let Some(mut thinking) = fields.object("thinking")? {
+        let kind =
+            thinking.string("type")?.ok_or_else(|| ApiError::invalid("thinking.type", "is missing"))?;
+        thinking.integer("budget_tokens", 1, i64::MAX)?;
+        asked = Some(match kind.as_str() {
+            "enabled" | "adaptive" => true,
+            "disabled" => false,
+            _ => return Err(ApiError::invalid("thinking.type", "must be enabled, adaptive or disabled")),
+        });
+    }
+    if let Some(mut output) = fields.object("output_config")? {
+        // Efforts grade an answer that this model gives in one grade; they do not switch thinking here.
+        if let Some(effort) = output.string("effort")? {
+            thinking::parse_effort("output_config.effort", &effort)?;
+        }
+        if output.get("format").is_some() {
+            return Err(ApiError::unsupported(
+                "output_config.format",
+                "an answer cannot be held to JSON yet",
+            ));
+        }
+    }
+    let fallback = server.config.thinking.is_none().then_some(false);
+    thinking::read_kwargs(fields, &server.config, asked.or(fallback))
+}

@@ -1,0 +1,130 @@
+//! From a checked request to running turns.
+
+use crate::error::ApiError;
+use crate::reader::Reader;
+use crate::request::tools::ToolChoice;
+use crate::request::{Conversation, Input, PlainPrompt, Request};
+use crate::request_log::RequestLog;
+use crate::state::Server;
+use crate::turn::{Turn, TurnOptions};
+use lily_engine::{GenerationRequest, TokenId};
+use lily_text::{RenderRequest, prepare_messages};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A prompt as the model reads it.
+pub(crate) struct Prompt {
+    /// Its tokens.
+    pub(crate) ids: Vec<TokenId>,
+    /// Its last characters, which tell in what state the answer begins.
+    pub(crate) tail: String,
+}
+
+/// Who asks, for the log.
+pub(crate) struct Origin<'a> {
+    /// The answer's id.
+    pub(crate) id: &'a str,
+    /// The route.
+    pub(crate) route: &'static str,
+    /// When the request arrived.
+    pub(crate) arrived: Instant,
+}
+
+/// Starts all choices of a request. Rendering and encoding are done here, so that their errors come before the first
+/// byte of an answer.
+pub(crate) async fn start(
+    server: &Arc<Server>,
+    request: Request,
+    origin: Origin<'_>,
+) -> Result<Vec<Turn>, ApiError> {
+    server.check_open()?;
+    let Request { input, sampling, max_tokens, stop, logprobs, choices, deadline, .. } = request;
+    let (prompts, single_call, tools) = match input {
+        Input::Text(prompts) => {
+            let ids = encode_plain(server, prompts).await?;
+            (ids.into_iter().map(|ids| Prompt { ids, tail: String::new() }).collect(), false, None)
+        }
+        Input::Chat(conversation) => {
+            let single_call = !conversation.parallel_tool_calls;
+            let (prompt, tools) = render(server, conversation).await?;
+            (vec![prompt], single_call, Some(tools))
+        }
+    };
+    let mut turns = Vec::with_capacity(prompts.len() * choices);
+    for prompt in prompts {
+        for choice in 0..choices {
+            let mut generation = GenerationRequest::new(prompt.ids.clone());
+            generation.max_tokens = max_tokens;
+            generation.sampling = sampling.clone();
+            // Choices of one request must differ although they share its seed.
+            generation.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
+            generation.stop_ids.clone_from(&server.model.stop_ids);
+            generation.stop.clone_from(&stop);
+            generation.logprobs = logprobs;
+            generation.deadline = deadline.and_then(|limit| origin.arrived.checked_add(limit));
+            let reader = match &tools {
+                None => Reader::raw(),
+                Some(tools) => Reader::chat(&prompt.tail, tools),
+            };
+            let log = RequestLog::new(Arc::clone(&server.metrics), &origin);
+            turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
+        }
+    }
+    Ok(turns)
+}
+
+/// Encodes plain prompts.
+async fn encode_plain(
+    server: &Arc<Server>,
+    prompts: Vec<PlainPrompt>,
+) -> Result<Vec<Vec<TokenId>>, ApiError> {
+    let server = Arc::clone(server);
+    blocking(move || {
+        let encode = |prompt| match prompt {
+            PlainPrompt::Text(text) => server.model.tokenizer.encode(&text),
+            PlainPrompt::Ids(ids) => ids,
+        };
+        Ok(prompts.into_iter().map(encode).collect())
+    })
+    .await
+}
+
+/// Encodes one plain text.
+pub(crate) async fn encode(server: &Arc<Server>, text: String) -> Result<Vec<TokenId>, ApiError> {
+    let mut ids = encode_plain(server, vec![PlainPrompt::Text(text)]).await?;
+    Ok(ids.pop().unwrap_or_default())
+}
+
+/// Does work that takes a while, away from the threads that serve connections.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let failed = |_| ApiError::internal("reading the prompt failed; this is a fault of the server");
+    tokio::task::spawn_blocking(work).await.map_err(failed)?
+}
+
+/// Renders and encodes a conversation; also returns the tools that the answer may call.
+pub(crate) async fn render(
+    server: &Arc<Server>,
+    conversation: Conversation,
+) -> Result<(Prompt, Vec<lily_text::json::Value>), ApiError> {
+    let server = Arc::clone(server);
+    blocking(move || {
+        let tools = match conversation.tool_choice {
+            ToolChoice::Auto => conversation.tools,
+            ToolChoice::None => Vec::new(),
+        };
+        let request = RenderRequest {
+            messages: prepare_messages(conversation.messages)?,
+            tools,
+            kwargs: conversation.kwargs,
+            add_generation_prompt: true,
+        };
+        let prompt = server.model.template.render(&request)?;
+        let ids = server.model.tokenizer.encode_prompt(&prompt);
+        let text = prompt.text();
+        let tail = text.char_indices().rev().nth(63).map_or(text.as_str(), |(at, _)| &text[at..]).to_owned();
+        Ok((Prompt { ids, tail }, request.tools))
+    })
+    .await
+}

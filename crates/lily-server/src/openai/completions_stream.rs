@@ -1,0 +1,106 @@
+//! Completions as a stream of chunks.
+
+use super::completions::finish_reason;
+use super::usage::Counts;
+use super::{FINGERPRINT, Head, StreamExtras, logprobs};
+use crate::error::ApiError;
+use crate::reader::Piece;
+use crate::sse;
+use crate::state::Server;
+use crate::streaming::Encoder;
+use crate::turn::TurnEvent;
+use lily_engine::TokenLogprob;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Chunks with text, for each choice one with the reason for its end, a usage chunk if asked for, and `[DONE]`.
+pub(crate) struct CompletionsStream {
+    server: Arc<Server>,
+    head: Head,
+    /// Choices of each prompt.
+    choices: usize,
+    extras: StreamExtras,
+    counts: Counts,
+    /// Characters sent so far, for `logprobs.text_offset`.
+    offsets: HashMap<usize, usize>,
+}
+
+impl CompletionsStream {
+    pub(crate) fn new(server: Arc<Server>, head: Head, choices: usize, extras: StreamExtras) -> Self {
+        Self { server, head, choices, extras, counts: Counts::default(), offsets: HashMap::new() }
+    }
+
+    fn chunk(&self, choices: Value, usage: Option<Value>) -> Value {
+        let mut chunk = json!({
+            "id": self.head.id,
+            "object": "text_completion",
+            "created": self.head.created,
+            "model": self.head.model,
+            "system_fingerprint": FINGERPRINT,
+            "choices": choices,
+        });
+        if self.extras.usage {
+            chunk["usage"] = usage.unwrap_or(Value::Null);
+        }
+        chunk
+    }
+
+    fn choice(
+        &self,
+        index: usize,
+        text: &str,
+        logprobs: Option<Value>,
+        finish: Option<&str>,
+        out: &mut Vec<u8>,
+    ) {
+        let choice = json!([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}]);
+        sse::data(out, &self.chunk(choice, None));
+    }
+
+    fn logprobs(&mut self, choice: usize, logprob: Option<TokenLogprob>) -> Option<Value> {
+        let offset = self.offsets.entry(choice).or_default();
+        logprob.map(|logprob| logprobs::legacy(&self.server.model.tokenizer, &[logprob], offset))
+    }
+}
+
+impl Encoder for CompletionsStream {
+    fn event(&mut self, choice: usize, event: TurnEvent, out: &mut Vec<u8>) {
+        match event {
+            TurnEvent::Prefill { done, total } if self.extras.progress => {
+                sse::comment(out, &format!("prefill {done}/{total}"));
+            }
+            TurnEvent::Prefill { .. } => {}
+            TurnEvent::Token { pieces, logprob } => {
+                let (text, logprobs) = (text_of(pieces), self.logprobs(choice, logprob));
+                if logprobs.is_some() || !text.is_empty() {
+                    self.choice(choice, &text, logprobs, None, out);
+                }
+            }
+            TurnEvent::Finish(finish) => {
+                self.counts.add(&finish, choice % self.choices == 0);
+                self.choice(choice, &text_of(finish.pieces), None, Some(finish_reason(finish.end)), out);
+            }
+        }
+    }
+
+    fn error(&mut self, error: &ApiError, out: &mut Vec<u8>) {
+        sse::data(out, &error.body());
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.extras.usage {
+            sse::data(out, &self.chunk(json!([]), Some(self.counts.to_json())));
+        }
+        out.extend_from_slice(sse::DONE);
+    }
+}
+
+/// Plain completions have content only.
+fn text_of(pieces: Vec<Piece>) -> String {
+    let texts = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Content(text) => Some(text),
+        _ => None,
+    });
+    texts.collect()
+}

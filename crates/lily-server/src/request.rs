@@ -1,0 +1,238 @@
+//! One request model behind all routes: [`Request`].
+//!
+//! Every wire format is read into it, and what a format cannot say keeps the checkpoint's default. The rule for
+//! parameters: honoured, or a 400 that names the parameter. Fields that no one knows are ignored, as clients of this
+//! API expect; fields that are known and would change the answer but cannot be honoured are refused unless they hold
+//! the value that asks for nothing ([`unsupported`]).
+
+pub(crate) mod prompts;
+pub(crate) mod sampling;
+pub(crate) mod system;
+pub(crate) mod thinking;
+pub(crate) mod tools;
+pub(crate) mod unsupported;
+
+use crate::Server;
+use crate::error::ApiError;
+use crate::fields::{Fields, wrong};
+use lily_engine::{SamplingParams, TokenId};
+use lily_text::json::Value;
+use std::time::Duration;
+use tools::ToolChoice;
+
+/// A request, parsed and checked.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What to answer.
+    pub(crate) input: Input,
+    /// How to choose tokens.
+    pub(crate) sampling: SamplingParams,
+    /// Most tokens of an answer; `None` is to the end of the context.
+    pub(crate) max_tokens: Option<usize>,
+    /// Texts that end an answer.
+    pub(crate) stop: Vec<String>,
+    /// Log-probabilities, with this many best candidates.
+    pub(crate) logprobs: Option<usize>,
+    /// Answers wanted.
+    pub(crate) choices: usize,
+    /// Send the answer while it is written.
+    pub(crate) stream: bool,
+    /// End a stream with a usage chunk.
+    pub(crate) include_usage: bool,
+    /// Tell in comment lines of a stream how far the reading of the prompt is (an extension).
+    pub(crate) include_progress: bool,
+    /// Time from arrival to the end of the answer.
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// What a request wants answered.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A conversation, rendered by the chat template.
+    Chat(Conversation),
+    /// Plain prompts, continued as they are.
+    Text(Vec<PlainPrompt>),
+}
+
+/// A prompt that is continued as it is.
+#[derive(Debug)]
+pub(crate) enum PlainPrompt {
+    /// Text, in which spellings of control tokens are those tokens.
+    Text(String),
+    /// Tokens.
+    Ids(Vec<TokenId>),
+}
+
+/// The messages of a request and all that the template and the answer's reading need.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    /// As on the wire of chat completions.
+    pub(crate) messages: Vec<Value>,
+    /// Function tools, as on the wire of chat completions.
+    pub(crate) tools: Vec<Value>,
+    /// Whether the model may call them.
+    pub(crate) tool_choice: ToolChoice,
+    /// More than one call in an answer.
+    pub(crate) parallel_tool_calls: bool,
+    /// Further template variables.
+    pub(crate) kwargs: Vec<(String, Value)>,
+}
+
+impl Request {
+    /// Reads the body of `POST /v1/chat/completions`.
+    ///
+    /// Of `max_tokens` and its newer name `max_completion_tokens` the latter wins.
+    pub(crate) fn from_chat(body: Value, server: &Server) -> Result<Self, ApiError> {
+        let limits = &server.config.limits;
+        let mut fields = body_fields(body, server)?;
+        unsupported::check_chat(&mut fields)?;
+        let messages = messages(&mut fields, limits.messages)?;
+        let tools = tools::read_tools(&mut fields, limits.tools)?;
+        let tool_choice = tools::read_choice(&mut fields, &tools)?;
+        let parallel_tool_calls = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+        let kwargs = thinking::read_kwargs(&mut fields, &server.config, None)?;
+        let old = fields.integer("max_tokens", 1, i64::MAX)?;
+        let max_tokens = fields.integer("max_completion_tokens", 1, i64::MAX)?.or(old);
+        let wanted = fields.boolean("logprobs")?.unwrap_or(false);
+        let logprobs = match fields.integer("top_logprobs", 0, 20)? {
+            Some(_) if !wanted => {
+                return Err(ApiError::invalid("top_logprobs", "needs logprobs to be true"));
+            }
+            top => wanted.then_some(top.unwrap_or(0) as usize),
+        };
+        let input = Input::Chat(Conversation { messages, tools, tool_choice, parallel_tool_calls, kwargs });
+        Self::from_common(input, max_tokens, logprobs, fields, server)
+    }
+
+    /// Reads the body of `POST /v1/completions`.
+    ///
+    /// Without `max_tokens` an answer goes on to the end of the context, as on every other route.
+    pub(crate) fn from_completions(body: Value, server: &Server) -> Result<Self, ApiError> {
+        let mut fields = body_fields(body, server)?;
+        unsupported::check_completions(&mut fields)?;
+        let prompts = prompts::read(&mut fields, server)?;
+        let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
+        let logprobs = fields.integer("logprobs", 0, 20)?.map(|top| top as usize);
+        Self::from_common(Input::Text(prompts), max_tokens, logprobs, fields, server)
+    }
+
+    /// Reads the parameters that have the same name on every OpenAI route.
+    fn from_common(
+        input: Input,
+        max_tokens: Option<i64>,
+        logprobs: Option<usize>,
+        mut fields: Fields,
+        server: &Server,
+    ) -> Result<Self, ApiError> {
+        let limits = &server.config.limits;
+        let sampling = sampling::read(&mut fields, server)?;
+        let choices = fields.integer("n", 1, limits.choices as i64)?.unwrap_or(1) as usize;
+        let stop = stop_strings(&mut fields, "stop", server)?;
+        let stream = fields.boolean("stream")?.unwrap_or(false);
+        let (mut include_usage, mut include_progress) = (false, false);
+        if let Some(mut options) = fields.object("stream_options")? {
+            include_usage = options.boolean("include_usage")?.unwrap_or(false);
+            include_progress = options.boolean("include_progress")?.unwrap_or(false);
+        }
+        let deadline = deadline(&mut fields, limits.deadline)?;
+        let max_tokens = max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(Self {
+            input,
+            sampling,
+            max_tokens,
+            stop,
+            logprobs,
+            choices,
+            stream,
+            include_usage,
+            include_progress,
+            deadline,
+        })
+    }
+}
+
+/// The fields of a body: checks `model`, and takes in a literal `extra_body` (what SDK users write when they forget
+/// that the SDK unpacks it): its fields count as if they stood in the body, unless the body has them itself.
+pub(crate) fn body_fields(body: Value, server: &Server) -> Result<Fields, ApiError> {
+    let mut fields = Fields::new("", body)?;
+    if let Some(extra) = fields.object("extra_body")? {
+        fields.adopt(extra);
+    }
+    if let Some(name) = fields.string("model")? {
+        server.check_model(&name)?;
+    }
+    Ok(fields)
+}
+
+/// The messages, each an object with a role.
+fn messages(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+    let messages = fields.array("messages")?.ok_or_else(|| ApiError::invalid("messages", "is missing"))?;
+    if messages.len() > most {
+        return Err(ApiError::invalid("messages", format_args!("at most {most} messages are taken")));
+    }
+    for (index, message) in messages.iter().enumerate() {
+        let path = format!("messages[{index}]");
+        if message.as_object().is_none() {
+            return Err(wrong(&path, "an object", message));
+        }
+        match message.get("role") {
+            Some(Value::String(_)) => {}
+            Some(other) => return Err(wrong(&format!("{path}.role"), "a string", other)),
+            None => return Err(ApiError::invalid(format!("{path}.role"), "is missing")),
+        }
+    }
+    Ok(messages)
+}
+
+/// Stop strings: absent, one string, or a list; the empty string would end every answer at once and is refused.
+pub(crate) fn stop_strings(
+    fields: &mut Fields,
+    name: &str,
+    server: &Server,
+) -> Result<Vec<String>, ApiError> {
+    let limits = &server.config.limits;
+    let path = fields.at(name);
+    let strings = match fields.take(name) {
+        None => Vec::new(),
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .enumerate()
+            .map(|(index, item)| match item {
+                Value::String(text) => Ok(text),
+                other => Err(wrong(&format!("{path}[{index}]"), "a string", &other)),
+            })
+            .collect::<Result<_, _>>()?,
+        Some(other) => {
+            return Err(ApiError::invalid(
+                path,
+                format_args!("must be a string or a list, not {}", other.kind()),
+            ));
+        }
+    };
+    if strings.len() > limits.stop_strings {
+        return Err(ApiError::invalid(
+            path,
+            format_args!("at most {} stop strings are taken", limits.stop_strings),
+        ));
+    }
+    if strings.iter().any(String::is_empty) {
+        return Err(ApiError::invalid(path, "an empty stop string would end the answer before it begins"));
+    }
+    if strings.iter().any(|text| text.len() > limits.stop_bytes) {
+        return Err(ApiError::invalid(
+            path,
+            format_args!("at most {} bytes a stop string", limits.stop_bytes),
+        ));
+    }
+    Ok(strings)
+}
+
+/// `deadline_seconds`, an extension: the time this answer may take. The server's own limit holds if it is shorter.
+fn deadline(fields: &mut Fields, limit: Option<Duration>) -> Result<Option<Duration>, ApiError> {
+    let own = fields.number("deadline_seconds", 0.001, 1e9)?.map(Duration::from_secs_f64);
+    Ok(match (own, limit) {
+        (Some(own), Some(limit)) => Some(own.min(limit)),
+        (own, limit) => own.or(limit),
+    })
+}

@@ -1,0 +1,97 @@
+//! Whether the model thinks: the switches that clients use, and the template variables behind them.
+//!
+//! Strongest first: `chat_template_kwargs.enable_thinking` and its top-level alias `enable_thinking` (they must not
+//! contradict each other), then `reasoning_effort`, then the server's own setting, then the template. The model knows
+//! thinking and not thinking and no degrees between: an effort of `none` or `minimal` is off, any other is on.
+
+use crate::ServerConfig;
+use crate::error::ApiError;
+use crate::fields::{Fields, wrong};
+use lily_text::json::Value;
+
+const SWITCH: &str = "enable_thinking";
+
+/// The template variables of a request.
+///
+/// `asked` is what a wire format says in its own way; the general switches are stronger.
+pub(crate) fn read_kwargs(
+    fields: &mut Fields,
+    config: &ServerConfig,
+    asked: Option<bool>,
+) -> Result<Vec<(String, Value)>, ApiError> {
+    let mut kwargs = match fields.object("chat_template_kwargs")? {
+        Some(kwargs) => kwargs.into_rest(),
+        None => Vec::new(),
+    };
+    for reserved in ["messages", "tools", "add_generation_prompt"] {
+        if kwargs.iter().any(|(key, _)| key == reserved) {
+            let path = format!("chat_template_kwargs.{reserved}");
+            return Err(ApiError::invalid(path, "is set by the server and cannot be replaced"));
+        }
+    }
+    for name in [SWITCH, "preserve_thinking"] {
+        let inner = boolean(&kwargs, name)?;
+        match (fields.boolean(name)?, inner) {
+            (Some(outer), Some(inner)) if outer != inner => {
+                return Err(ApiError::invalid(name, format_args!("contradicts chat_template_kwargs.{name}")));
+            }
+            (Some(outer), None) => kwargs.push((name.to_owned(), Value::Bool(outer))),
+            _ => {}
+        }
+    }
+    let effort = read_effort(fields)?;
+    apply(&mut kwargs, effort.or(asked), config)?;
+    Ok(kwargs)
+}
+
+/// Adds the switch from the effort or the server's setting where the request has none.
+fn apply(
+    kwargs: &mut Vec<(String, Value)>,
+    effort: Option<bool>,
+    config: &ServerConfig,
+) -> Result<(), ApiError> {
+    let asked = boolean(kwargs, SWITCH)?;
+    if config.force_thinking && config.thinking.is_some() {
+        if asked.is_some() && asked != config.thinking {
+            let state = if config.thinking == Some(true) { "on" } else { "off" };
+            return Err(ApiError::unsupported(
+                SWITCH,
+                format_args!("thinking is always {state} on this server"),
+            ));
+        }
+        set(kwargs, config.thinking);
+    } else if asked.is_none() {
+        set(kwargs, effort.or(config.thinking));
+    }
+    Ok(())
+}
+
+fn set(kwargs: &mut Vec<(String, Value)>, thinking: Option<bool>) {
+    if let Some(thinking) = thinking {
+        kwargs.retain(|(key, _)| key != SWITCH);
+        kwargs.push((SWITCH.to_owned(), Value::Bool(thinking)));
+    }
+}
+
+/// `reasoning_effort`, as thinking on or off.
+fn read_effort(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+    let path = fields.at("reasoning_effort");
+    fields.string("reasoning_effort")?.map(|effort| parse_effort(&path, &effort)).transpose()
+}
+
+/// An effort's word, as thinking on or off.
+pub(crate) fn parse_effort(path: &str, effort: &str) -> Result<bool, ApiError> {
+    match effort {
+        "none" | "minimal" => Ok(false),
+        "low" | "medium" | "high" | "xhigh" | "max" => Ok(true),
+        _ => Err(ApiError::invalid(path, "must be none, minimal, low, medium, high, xhigh or max")),
+    }
+}
+
+fn boolean(kwargs: &[(String, Value)], name: &str) -> Result<Option<bool>, ApiError> {
+    match kwargs.iter().find(|(key, _)| key == name) {
+        None | Some((_, Value::Null)) => Ok(None),
+        Some((_, Value::Bool(value))) => Ok(Some(*value)),
+        Some((_, other)) => Err(wrong(&format!("chat_template_kwargs.{name}"), "true or false", other)),
+    }
+}

@@ -1,0 +1,100 @@
+//! Parameters that are known and cannot be honoured: refused by name, unless their value asks for nothing.
+
+use crate::error::ApiError;
+use crate::fields::Fields;
+use lily_text::json::Value;
+
+/// Refuses what chat completions elsewhere offer and this server does not.
+pub(crate) fn check_chat(fields: &mut Fields) -> Result<(), ApiError> {
+    for name in ["functions", "function_call"] {
+        if fields.get(name).is_some_and(|value| *value != Value::Array(Vec::new())) {
+            return Err(ApiError::unsupported(name, "is the old form; send tools and tool_choice"));
+        }
+    }
+    check_guides(fields)?;
+    for name in ["audio", "prediction", "web_search_options"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, "is not supported by this server"));
+        }
+    }
+    if let Some(modalities) = fields.take("modalities") {
+        if modalities != Value::Array(vec![Value::String("text".to_owned())]) {
+            return Err(ApiError::unsupported(
+                "modalities",
+                "this model answers in text only; send [\"text\"]",
+            ));
+        }
+    }
+    allow(fields, "verbosity", &["medium"])?;
+    allow(fields, "service_tier", &["auto", "default"])?;
+    if fields.boolean("store")? == Some(true) {
+        return Err(ApiError::unsupported("store", "completions are not kept; leave it out or send false"));
+    }
+    check_format(fields)
+}
+
+/// Refuses what completions elsewhere offer and this server does not.
+pub(crate) fn check_completions(fields: &mut Fields) -> Result<(), ApiError> {
+    for name in ["suffix", "tools", "tool_choice", "messages"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(
+                name,
+                "is not supported on this route; see /v1/chat/completions",
+            ));
+        }
+    }
+    if fields.boolean("echo")? == Some(true) {
+        return Err(ApiError::unsupported("echo", "the prompt is not repeated; leave it out or send false"));
+    }
+    let choices = fields.get("n").and_then(Value::as_i64).unwrap_or(1);
+    if fields.integer("best_of", 1, i64::MAX)?.is_some_and(|best_of| best_of != choices) {
+        return Err(ApiError::unsupported(
+            "best_of",
+            "every choice is returned; leave it out or send the value of n",
+        ));
+    }
+    check_guides(fields)?;
+    check_format(fields)
+}
+
+/// Refuses what other local servers take as a grammar.
+fn check_guides(fields: &Fields) -> Result<(), ApiError> {
+    for name in ["guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar", "json_schema"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, "is not supported by this server"));
+        }
+    }
+    Ok(())
+}
+
+/// `response_format`: text only.
+fn check_format(fields: &mut Fields) -> Result<(), ApiError> {
+    match fields.object("response_format")? {
+        Some(mut format) => check_format_type(format.string("type")?, "response_format"),
+        None => Ok(()),
+    }
+}
+
+/// The type of an output format: text only.
+pub(crate) fn check_format_type(kind: Option<String>, path: &str) -> Result<(), ApiError> {
+    match kind.as_deref() {
+        Some("text") => Ok(()),
+        Some("json_object" | "json_schema") => Err(ApiError::unsupported(
+            path,
+            "an answer cannot be held to JSON yet; leave it out or send text",
+        )),
+        Some(_) => Err(ApiError::invalid(format!("{path}.type"), "must be text, json_object or json_schema")),
+        None => Err(ApiError::invalid(format!("{path}.type"), "is missing")),
+    }
+}
+
+/// A string that may be absent or one of `allowed`.
+pub(crate) fn allow(fields: &mut Fields, name: &str, allowed: &[&str]) -> Result<(), ApiError> {
+    match fields.string(name)? {
+        Some(value) if !allowed.contains(&value.as_str()) => {
+            let reason = format!("this server knows {} only; leave it out", allowed.join(" and "));
+            Err(ApiError::unsupported(fields.at(name), reason))
+        }
+        _ => Ok(()),
+    }
+}

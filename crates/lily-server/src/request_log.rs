@@ -1,0 +1,81 @@
+//! One line in the log for each answer, and its place in the metrics.
+
+use crate::error::ApiError;
+use crate::job::Origin;
+use crate::metrics::Metrics;
+use crate::turn::End;
+use lily_engine::Usage;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a line tells; written when the turn ends, whatever way it ends. User text is not part of it.
+pub(crate) struct RequestLog {
+    metrics: Arc<Metrics>,
+    id: String,
+    route: &'static str,
+    arrived: Instant,
+    first_token: Option<Duration>,
+}
+
+impl RequestLog {
+    pub(crate) fn new(metrics: Arc<Metrics>, origin: &Origin<'_>) -> Self {
+        let Origin { id, route, arrived } = *origin;
+        Self { metrics, id: id.to_owned(), route, arrived, first_token: None }
+    }
+
+    /// When the request arrived.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// Notes the time of the first token.
+    pub(crate) fn first_token(&mut self) {
+        if self.first_token.is_none() {
+            self.first_token = Some(self.arrived.elapsed());
+        }
+    }
+
+    pub(crate) fn finished(&self, end: End, usage: &Usage) {
+        let finish = match end {
+            End::Stop => "stop",
+            End::StopString => "stop_string",
+            End::Length => "length",
+            End::ToolCalls => "tool_calls",
+        };
+        self.write(finish, None, usage);
+    }
+
+    /// The client went away.
+    pub(crate) fn cancelled(&self, usage: &Usage) {
+        self.write("cancelled", None, usage);
+    }
+
+    pub(crate) fn failed(&self, error: &ApiError, usage: &Usage) {
+        self.write("error", Some(error.code.unwrap_or(error.kind)), usage);
+    }
+
+    fn write(&self, finish: &str, error: Option<&str>, usage: &Usage) {
+        let total = self.arrived.elapsed();
+        self.metrics.ended(finish, total, usage.queue);
+        tracing::info!(
+            target: "lily_server::request",
+            id = self.id,
+            route = self.route,
+            finish,
+            error,
+            prompt = usage.prompt_tokens,
+            cached = usage.cached_tokens,
+            completion = usage.completion_tokens,
+            queue_ms = millis(usage.queue),
+            prefill_ms = millis(usage.prefill),
+            decode_ms = millis(usage.decode),
+            first_token_ms = self.first_token.map(millis),
+            total_ms = millis(total),
+            "request"
+        );
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e4).round() / 10.0
+}

@@ -1,0 +1,105 @@
+//! OpenAI's newer wire format: `/v1/responses`, stateless and stored.
+
+mod builder;
+mod input;
+mod request;
+mod store;
+mod stream;
+
+pub(crate) use store::Store;
+
+use crate::body::read_json;
+use crate::error::ApiError;
+use crate::job::{self, Origin};
+use crate::state::Server;
+use crate::streaming;
+use crate::turn::{Turn, TurnEvent};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use builder::Builder;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+use stream::ResponseStream;
+
+/// `POST /v1/responses`.
+pub(crate) async fn create(
+    State(server): State<Arc<Server>>,
+    request: axum::extract::Request,
+) -> Result<Response, ApiError> {
+    let arrived = Instant::now();
+    let body = read_json(request, &server).await?;
+    let (request, terms) = request::read(body, &server)?;
+    let stream = request.stream;
+    let builder = Builder::new(Arc::clone(&server), terms);
+    let origin = Origin { id: builder.id(), route: "responses", arrived };
+    let turns = job::start(&server, request, origin).await?;
+    if stream {
+        let encoder = ResponseStream::new(builder);
+        return Ok(streaming::respond(turns, encoder, server.config.limits.keep_alive));
+    }
+    Ok(Json(complete(turns, builder).await?).into_response())
+}
+
+/// Runs the one turn to its end.
+async fn complete(turns: Vec<Turn>, mut builder: Builder) -> Result<Value, ApiError> {
+    for mut turn in turns {
+        while let Some(event) = turn.next().await {
+            match event? {
+                TurnEvent::Prefill { .. } => {}
+                TurnEvent::Token { pieces, logprob } => drop(builder.add(pieces, logprob)),
+                TurnEvent::Finish(finish) => drop(builder.finish(finish)),
+            }
+        }
+    }
+    builder.keep();
+    Ok(builder.response())
+}
+
+/// `GET /v1/responses/{id}`.
+pub(crate) async fn get(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    server
+        .responses
+        .get(&id)
+        .map(|stored| Json(stored.response.clone()))
+        .ok_or_else(|| not_found("response_id"))
+}
+
+/// `GET /v1/responses/{id}/input_items`.
+pub(crate) async fn input_items(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let stored = server.responses.get(&id).ok_or_else(|| not_found("response_id"))?;
+    let id_of = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
+    Ok(Json(json!({
+        "object": "list",
+        "data": stored.input,
+        "first_id": id_of(stored.input.first()),
+        "last_id": id_of(stored.input.last()),
+        "has_more": false,
+    })))
+}
+
+/// `DELETE /v1/responses/{id}`.
+pub(crate) async fn delete(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    if server.responses.remove(&id) {
+        return Ok(Json(json!({"id": id, "object": "response", "deleted": true})));
+    }
+    Err(not_found("response_id"))
+}
+
+/// No such response: never stored, deleted, or pushed out by newer ones.
+fn not_found(param: &str) -> ApiError {
+    let message = "no response of that id is stored; the store is bounded and ends with the server";
+    let error = ApiError::refused(StatusCode::NOT_FOUND, "response_not_found", message);
+    ApiError { param: Some(param.to_owned()), ..error }
+}

@@ -1,0 +1,309 @@
+//! A response while it grows: pieces of an answer in, events out, and the object as it stands.
+//!
+//! Streamed and whole responses come from here, so they always agree.
+
+use super::input::CARRIED;
+use super::request::Terms;
+use super::store::Stored;
+use crate::error::ApiError;
+use crate::openai::logprobs;
+use crate::reader::Piece;
+use crate::request::system::{call, message};
+use crate::state::{Server, unix_time};
+use crate::turn::{End, Finish};
+use lily_engine::TokenLogprob;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// An event: its type and its fields.
+pub(super) type Event = (&'static str, Value);
+
+/// A response.
+pub(super) struct Builder {
+    server: Arc<Server>,
+    id: String,
+    created: u64,
+    terms: Terms,
+    status: &'static str,
+    details: Value,
+    error: Value,
+    usage: Value,
+    items: Vec<Item>,
+}
+
+/// An item of the output.
+struct Item {
+    id: String,
+    kind: Kind,
+    /// Thinking, answer or arguments.
+    text: String,
+    logprobs: Vec<Value>,
+    complete: bool,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
+    Reasoning,
+    Message,
+    Call { index: usize, call_id: String, name: String },
+}
+
+impl Builder {
+    pub(super) fn new(server: Arc<Server>, terms: Terms) -> Self {
+        Self {
+            id: server.fresh_id("resp_"),
+            created: unix_time(),
+            terms,
+            status: "in_progress",
+            details: Value::Null,
+            error: Value::Null,
+            usage: Value::Null,
+            items: Vec::new(),
+            server,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Takes in new pieces.
+    pub(super) fn add(&mut self, pieces: Vec<Piece>, logprob: Option<TokenLogprob>) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut logprob = logprob.map(|logprob| logprobs::entry(&self.server.model.tokenizer, &logprob));
+        for piece in pieces {
+            match piece {
+                Piece::Reasoning(text) => {
+                    self.open(&Kind::Reasoning, &mut events);
+                    self.grow(&text, None, &mut events);
+                }
+                Piece::Content(text) => {
+                    self.open(&Kind::Message, &mut events);
+                    self.grow(&text, logprob.take(), &mut events);
+                }
+                Piece::CallStart { call, name } => {
+                    let call_id = self.server.fresh_id("call_");
+                    self.open(&Kind::Call { index: call, call_id, name }, &mut events);
+                }
+                Piece::CallArguments { text, .. } => self.grow(&text, None, &mut events),
+                Piece::CallEnd { .. } => self.close(true, &mut events),
+            }
+        }
+        events
+    }
+
+    /// Takes in the end.
+    pub(super) fn finish(&mut self, mut finish: Finish) -> Vec<Event> {
+        let mut events = self.add(std::mem::take(&mut finish.pieces), None);
+        let cut = finish.end == End::Length;
+        self.status = if cut { "incomplete" } else { "completed" };
+        self.close(!cut, &mut events);
+        // A call that was cut off is no call: its arguments are not JSON.
+        self.items.retain(|item| item.complete || !matches!(item.kind, Kind::Call { .. }));
+        let usage = &finish.usage;
+        self.usage = json!({
+            "input_tokens": usage.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "output_tokens": usage.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": finish.reasoning_tokens},
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        });
+        if cut {
+            self.details = json!({"reason": "max_output_tokens"});
+        }
+        events
+    }
+
+    /// Takes in a fault.
+    pub(super) fn fail(&mut self, error: &ApiError) {
+        self.status = "failed";
+        self.error = json!({"code": error.code.unwrap_or("server_error"), "message": error.message});
+    }
+
+    /// The object as it stands.
+    pub(super) fn response(&self) -> Value {
+        let mut object = Map::new();
+        for (key, value) in [
+            ("id", self.id.as_str().into()),
+            ("object", "response".into()),
+            ("created_at", self.created.into()),
+            ("status", self.status.into()),
+            ("background", false.into()),
+            ("error", self.error.clone()),
+            ("incomplete_details", self.details.clone()),
+            ("model", self.server.model.id.as_str().into()),
+            ("output", self.items.iter().map(|item| self.item_json(item)).collect()),
+            ("text", json!({"format": {"type": "text"}})),
+            ("truncation", "disabled".into()),
+            ("usage", self.usage.clone()),
+        ] {
+            object.insert(key.to_owned(), value);
+        }
+        object.extend(self.terms.echo.clone());
+        Value::Object(object)
+    }
+
+    /// Puts a complete response into the store, if it was asked to.
+    pub(super) fn keep(&self) {
+        if !self.terms.store {
+            return;
+        }
+        let mut messages = self.terms.messages.clone();
+        messages.push(self.message());
+        let (response, input) = (self.response(), self.terms.input.clone());
+        let text: usize = messages.iter().map(|message| message.to_python_json().len()).sum();
+        // The input and the answer are in there twice, as items and as messages.
+        let bytes = 2 * text + 4096;
+        self.server.responses.insert(&self.id, Stored { response, input, messages, bytes });
+    }
+
+    /// The answer as a message of chat completions.
+    fn message(&self) -> lily_text::json::Value {
+        use lily_text::json::Value;
+        let join = |kind: &Kind| -> String {
+            self.items.iter().filter(|item| item.kind == *kind).map(|item| item.text.as_str()).collect()
+        };
+        let calls = self.items.iter().filter_map(|item| match &item.kind {
+            Kind::Call { call_id, name, .. } => {
+                Some(call(call_id.clone(), name.clone(), Value::String(item.text.clone())))
+            }
+            _ => None,
+        });
+        let calls: Vec<Value> = calls.collect();
+        let mut fields = vec![("content", Value::String(join(&Kind::Message)))];
+        let reasoning = join(&Kind::Reasoning);
+        if !reasoning.is_empty() {
+            fields.push(("reasoning_content", Value::String(reasoning)));
+        }
+        if !calls.is_empty() {
+            fields.push(("tool_calls", Value::Array(calls)));
+        }
+        message("assistant", fields)
+    }
+
+    /// Makes sure that the last item is one of this kind and open.
+    fn open(&mut self, kind: &Kind, events: &mut Vec<Event>) {
+        if self.items.last().is_some_and(|item| !item.complete && item.kind == *kind) {
+            return;
+        }
+        self.close(true, events);
+        let prefix = match kind {
+            Kind::Reasoning => "rs_",
+            Kind::Message => "msg_",
+            Kind::Call { .. } => "fc_",
+        };
+        let id = self.server.fresh_id(prefix);
+        let item =
+            Item { id, kind: kind.clone(), text: String::new(), logprobs: Vec::new(), complete: false };
+        let index = self.items.len();
+        events.push((
+            "response.output_item.added",
+            json!({"output_index": index, "item": self.item_json(&item)}),
+        ));
+        if let Some(part) = part(&item, "") {
+            let place = json!({"item_id": item.id, "output_index": index, "content_index": 0, "part": part});
+            events.push(("response.content_part.added", place));
+        }
+        self.items.push(item);
+    }
+
+    /// Adds text to the open item.
+    fn grow(&mut self, text: &str, logprob: Option<Value>, events: &mut Vec<Event>) {
+        let index = self.items.len().saturating_sub(1);
+        let with_logprobs = self.terms.logprobs;
+        let Some(item) = self.items.last_mut().filter(|item| !item.complete) else { return };
+        item.text.push_str(text);
+        let mut event = json!({"item_id": item.id, "output_index": index, "delta": text});
+        let name = match item.kind {
+            Kind::Call { .. } => "response.function_call_arguments.delta",
+            Kind::Reasoning => {
+                event["content_index"] = 0.into();
+                "response.reasoning_text.delta"
+            }
+            Kind::Message => {
+                event["content_index"] = 0.into();
+                event["logprobs"] = if with_logprobs { logprob.iter().cloned().collect() } else { json!([]) };
+                item.logprobs.extend(logprob);
+                "response.output_text.delta"
+            }
+        };
+        events.push((name, event));
+    }
+
+    /// Ends the open item.
+    fn close(&mut self, complete: bool, events: &mut Vec<Event>) {
+        let index = self.items.len().saturating_sub(1);
+        let Some(item) = self.items.last_mut().filter(|item| !item.complete) else { return };
+        item.complete = complete;
+        let place = |extra: Value| {
+            let mut event = json!({"item_id": item.id, "output_index": index});
+            if let Value::Object(extra) = extra {
+                for (key, value) in extra {
+                    event[key] = value;
+                }
+            }
+            event
+        };
+        match &item.kind {
+            Kind::Call { name, .. } => {
+                // What was cut off is not announced as done.
+                if !complete {
+                    return;
+                }
+                let event = place(json!({"arguments": item.text, "name": name}));
+                events.push(("response.function_call_arguments.done", event));
+            }
+            Kind::Reasoning => {
+                let event = place(json!({"content_index": 0, "text": item.text}));
+                events.push(("response.reasoning_text.done", event));
+            }
+            Kind::Message => {
+                let event = place(json!({"content_index": 0, "text": item.text, "logprobs": item.logprobs}));
+                events.push(("response.output_text.done", event));
+            }
+        }
+        if let Some(part) = part(item, &item.text) {
+            events.push(("response.content_part.done", place(json!({"content_index": 0, "part": part}))));
+        }
+        let item = self.items.last().map(|item| self.item_json(item));
+        events.push(("response.output_item.done", json!({"output_index": index, "item": item})));
+    }
+
+    fn item_json(&self, item: &Item) -> Value {
+        let status = match (item.complete, self.status) {
+            (true, _) => "completed",
+            (false, "in_progress") => "in_progress",
+            (false, _) => "incomplete",
+        };
+        let content: Vec<Value> =
+            part(item, &item.text).filter(|_| !item.text.is_empty()).into_iter().collect();
+        match &item.kind {
+            Kind::Reasoning => {
+                let carried =
+                    (self.terms.carry_reasoning && item.complete).then(|| format!("{CARRIED}{}", item.text));
+                json!({
+                    "id": item.id, "type": "reasoning", "summary": [], "content": content,
+                    "encrypted_content": carried, "status": status,
+                })
+            }
+            Kind::Message => {
+                json!({"id": item.id, "type": "message", "role": "assistant", "content": content, "status": status})
+            }
+            Kind::Call { call_id, name, .. } => json!({
+                "id": item.id, "type": "function_call", "call_id": call_id, "name": name,
+                "arguments": item.text, "status": status,
+            }),
+        }
+    }
+}
+
+/// The one content part of an item, with some text.
+fn part(item: &Item, text: &str) -> Option<Value> {
+    match item.kind {
+        Kind::Reasoning => Some(json!({"type": "reasoning_text", "text": text})),
+        Kind::Message => {
+            Some(json!({"type": "output_text", "text": text, "annotations": [], "logprobs": item.logprobs}))
+        }
+        Kind::Call { .. } => None,
+    }
+}

@@ -1,0 +1,220 @@
+//! Reading `POST /v1/responses`.
+
+use super::input;
+use crate::error::ApiError;
+use crate::fields::Fields;
+use crate::request::tools::{ToolChoice, check_function, check_named, enforce};
+use crate::request::{
+    Conversation, Input, Request, body_fields, sampling, stop_strings, system, thinking, unsupported,
+};
+use crate::state::Server;
+use lily_text::json::Value;
+
+/// What a response repeats of its request, and what becomes of it.
+pub(super) struct Terms {
+    /// Fields of the response object.
+    pub(super) echo: serde_json::Map<String, serde_json::Value>,
+    /// The input of this request, as items.
+    pub(super) input: Vec<serde_json::Value>,
+    /// The conversation so far as messages, without instructions.
+    pub(super) messages: Vec<Value>,
+    /// Keep the response.
+    pub(super) store: bool,
+    /// Carry the thinking in `encrypted_content` too.
+    pub(super) carry_reasoning: bool,
+    /// Log-probabilities in the text.
+    pub(super) logprobs: bool,
+}
+
+/// Reads a body.
+pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), ApiError> {
+    let limits = &server.config.limits;
+    let mut fields = body_fields(body, server)?;
+    check_unsupported(&mut fields)?;
+    let mut echo = echo(&fields);
+    let (carry_reasoning, text_logprobs) = read_include(&mut fields)?;
+    let top = fields.integer("top_logprobs", 0, 20)?;
+    let logprobs = (text_logprobs || top.is_some()).then_some(top.unwrap_or(0) as usize);
+
+    let (mut messages, items) = read_conversation(&mut fields, server, limits.messages)?;
+    let remembered = messages.clone();
+    if let Some(instructions) = fields.string("instructions")? {
+        messages.insert(0, system::message("system", vec![("content", Value::String(instructions))]));
+    }
+    let tools = read_tools(&mut fields, limits.tools)?;
+    let tool_choice = read_choice(&mut fields, &tools)?;
+    let parallel_tool_calls = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+    let asked = read_reasoning(&mut fields)?;
+    let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
+    let store = fields.boolean("store")?.unwrap_or(true);
+    let max_tokens = fields.integer("max_output_tokens", 1, i64::MAX)?;
+    let sampling = sampling::read(&mut fields, server)?;
+    echo.insert("temperature".to_owned(), sampling.temperature.into());
+    echo.insert("top_p".to_owned(), sampling.top_p.into());
+    let conversation =
+        Conversation { messages: system::gather(messages), tools, tool_choice, parallel_tool_calls, kwargs };
+    let request = Request {
+        input: Input::Chat(conversation),
+        sampling,
+        max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        stop: stop_strings(&mut fields, "stop", server)?,
+        logprobs,
+        choices: 1,
+        stream: fields.boolean("stream")?.unwrap_or(false),
+        include_usage: false,
+        include_progress: false,
+        deadline: limits.deadline,
+    };
+    let terms = Terms {
+        echo,
+        input: items,
+        messages: remembered,
+        store,
+        carry_reasoning,
+        logprobs: logprobs.is_some(),
+    };
+    Ok((request, terms))
+}
+
+fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+    if fields.boolean("background")? == Some(true) {
+        return Err(ApiError::unsupported(
+            "background",
+            "answers are given while the client waits; send false",
+        ));
+    }
+    for name in ["prompt", "conversation"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, "is not supported; send instructions and input"));
+        }
+    }
+    for name in ["messages", "response_format", "max_tokens", "max_completion_tokens", "n"] {
+        if fields.get(name).is_some() {
+            return Err(ApiError::unsupported(name, "is not a parameter of this route"));
+        }
+    }
+    unsupported::allow(fields, "truncation", &["disabled"])?;
+    unsupported::allow(fields, "service_tier", &["auto", "default"])?;
+    if let Some(mut text) = fields.object("text")? {
+        unsupported::allow(&mut text, "verbosity", &["medium"])?;
+        if let Some(mut format) = text.object("format")? {
+            unsupported::check_format_type(format.string("type")?, "text.format")?;
+        }
+    }
+    Ok(())
+}
+
+/// The fields that a response repeats as they came.
+fn echo(fields: &Fields) -> serde_json::Map<String, serde_json::Value> {
+    let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
+    [
+        ("instructions", serde_json::Value::Null),
+        ("max_output_tokens", serde_json::Value::Null),
+        ("metadata", serde_json::json!({})),
+        ("parallel_tool_calls", true.into()),
+        ("previous_response_id", serde_json::Value::Null),
+        ("reasoning", serde_json::json!({"effort": null, "summary": null})),
+        ("store", true.into()),
+        ("tool_choice", "auto".into()),
+        ("tools", serde_json::json!([])),
+        ("top_logprobs", 0.into()),
+        ("user", serde_json::Value::Null),
+    ]
+    .into_iter()
+    .map(|(name, absent)| (name.to_owned(), fields.get(name).map_or(absent, json)))
+    .collect()
+}
+
+/// `include`: what of it is honoured. Results of tools that run on a vendor's servers cannot be asked for: there are
+/// no such tools here, so there are no such results to leave out.
+fn read_include(fields: &mut Fields) -> Result<(bool, bool), ApiError> {
+    let (mut carry, mut logprobs) = (false, false);
+    for (index, item) in fields.array("include")?.unwrap_or_default().into_iter().enumerate() {
+        match item.as_str() {
+            Some("reasoning.encrypted_content") => carry = true,
+            Some("message.output_text.logprobs") => logprobs = true,
+            Some(_) => {}
+            None => return Err(crate::fields::wrong(&format!("include[{index}]"), "a string", &item)),
+        }
+    }
+    Ok((carry, logprobs))
+}
+
+/// The conversation: what a stored response knows, then this request's input.
+fn read_conversation(
+    fields: &mut Fields,
+    server: &Server,
+    most: usize,
+) -> Result<(Vec<Value>, Vec<serde_json::Value>), ApiError> {
+    let mut messages = Vec::new();
+    if let Some(id) = fields.string("previous_response_id")? {
+        let stored = server.responses.get(&id).ok_or_else(|| super::not_found("previous_response_id"))?;
+        messages.extend(stored.messages.iter().cloned());
+    }
+    let input = fields.take("input").ok_or_else(|| ApiError::invalid("input", "is missing"))?;
+    let items = input::read(input, server, &mut messages)?;
+    if messages.len() > most {
+        return Err(ApiError::invalid("input", format_args!("at most {most} messages are taken")));
+    }
+    Ok((messages, items))
+}
+
+/// Function tools, as chat completions has them; tools of other types are left out, as everywhere.
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+    let tools = fields.array("tools")?.unwrap_or_default();
+    if tools.len() > most {
+        return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
+    }
+    let mut functions = Vec::with_capacity(tools.len());
+    for (index, tool) in tools.into_iter().enumerate() {
+        let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
+        match tool.string("type")?.as_deref() {
+            Some("function") => {}
+            Some(_) => continue,
+            None => return Err(ApiError::invalid(tool.at("type"), "is missing")),
+        }
+        let path = tool.at("");
+        let parts = ["name", "description", "parameters", "strict"];
+        let parts = parts.into_iter().filter_map(|key| tool.take(key).map(|value| (key.to_owned(), value)));
+        let function = Value::Object(parts.collect());
+        check_function(Fields::new(path.trim_end_matches('.'), function.clone())?)?;
+        functions.push(Value::Object(vec![
+            ("type".to_owned(), Value::String("function".to_owned())),
+            ("function".to_owned(), function),
+        ]));
+    }
+    Ok(functions)
+}
+
+fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<ToolChoice, ApiError> {
+    const PATH: &str = "tool_choice";
+    let mut choice = match fields.take(PATH) {
+        None => return Ok(ToolChoice::Auto),
+        Some(Value::String(word)) => {
+            return match word.as_str() {
+                "auto" => Ok(ToolChoice::Auto),
+                "none" => Ok(ToolChoice::None),
+                "required" => Err(enforce(PATH)),
+                _ => Err(ApiError::invalid(PATH, "must be auto, none, required or a function")),
+            };
+        }
+        Some(value) => Fields::new(PATH, value)?,
+    };
+    match choice.string("type")?.as_deref() {
+        Some("function") => {}
+        Some(_) => return Err(ApiError::invalid("tool_choice.type", "must be function")),
+        None => return Err(ApiError::invalid("tool_choice.type", "is missing")),
+    }
+    check_named(choice.string("name")?, "tool_choice.name", tools)?;
+    Err(enforce(PATH))
+}
+
+/// `reasoning`: its effort switches thinking; a summary is not made, the thinking itself is in the response.
+fn read_reasoning(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+    let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(None) };
+    for name in ["summary", "generate_summary"] {
+        unsupported::allow(&mut reasoning, name, &["auto"])?;
+    }
+    let path = reasoning.at("effort");
+    reasoning.string("effort")?.map(|effort| thinking::parse_effort(&path, &effort)).transpose()
+}

@@ -1,0 +1,208 @@
+//! One choice of an answer while it is generated: engine events in, pieces of a message out.
+
+use crate::error::ApiError;
+use crate::mailbox::{Overrun, Receiver, mailbox};
+use crate::metrics::TokenClock;
+use crate::reader::{Piece, Reader};
+use crate::request_log::RequestLog;
+use crate::state::Server;
+use lily_engine::{
+    CancelToken, Event, FinishReason, GenerationError, GenerationRequest, TokenId, TokenLogprob, Usage,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What happens in a turn, in order; after `Finish` or an error there is nothing.
+#[derive(Debug)]
+pub(crate) enum TurnEvent {
+    /// Prompt tokens consumed so far.
+    Prefill { done: usize, total: usize },
+    /// A token was generated: new pieces (maybe none) and its log-probability where asked for.
+    Token { pieces: Vec<Piece>, logprob: Option<TokenLogprob> },
+    /// The end.
+    Finish(Finish),
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub(crate) struct Finish {
+    /// Pieces that had been held back.
+    pub(crate) pieces: Vec<Piece>,
+    /// Why.
+    pub(crate) end: End,
+    /// The stop string that ended it.
+    pub(crate) stop: Option<String>,
+    /// What it cost.
+    pub(crate) usage: Usage,
+    /// Tokens generated while the model was thinking.
+    pub(crate) reasoning_tokens: usize,
+}
+
+/// Why a turn ended, as clients tell it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The model came to its end.
+    Stop,
+    /// A stop string.
+    StopString,
+    /// `max_tokens` or the context's end.
+    Length,
+    /// The model waits for the results of its calls.
+    ToolCalls,
+}
+
+/// A running turn. Dropping it cancels the generation.
+pub(crate) struct Turn {
+    events: Receiver,
+    cancel: CancelToken,
+    reader: Reader,
+    stop_ids: Vec<TokenId>,
+    /// End after the first call (`parallel_tool_calls: false`).
+    single_call: bool,
+    usage: Usage,
+    reasoning_tokens: usize,
+    log: RequestLog,
+    done: bool,
+    limits: TurnLimits,
+}
+
+/// What error messages need to know.
+struct TurnLimits {
+    stream_buffer: usize,
+    retry_after: Duration,
+    deadline: Option<Duration>,
+}
+
+/// What the reading of an answer needs beyond its generation.
+pub(crate) struct TurnOptions {
+    pub(crate) reader: Reader,
+    pub(crate) single_call: bool,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) log: RequestLog,
+}
+
+impl Turn {
+    /// Hands a generation to the engine.
+    pub(crate) fn start(
+        server: &Server,
+        request: GenerationRequest,
+        options: TurnOptions,
+    ) -> Result<Self, ApiError> {
+        let limits = &server.config.limits;
+        let (sender, events) = mailbox(limits.stream_buffer);
+        let turn = Self {
+            events,
+            cancel: request.cancel.clone(),
+            reader: options.reader,
+            stop_ids: request.stop_ids.clone(),
+            single_call: options.single_call,
+            usage: Usage { prompt_tokens: request.prompt.len(), ..Usage::default() },
+            reasoning_tokens: 0,
+            log: options.log,
+            done: false,
+            limits: TurnLimits {
+                stream_buffer: limits.stream_buffer,
+                retry_after: limits.retry_after,
+                deadline: options.deadline,
+            },
+        };
+        let mut clock = TokenClock::new(Arc::clone(&server.metrics), turn.log.arrived());
+        let sink = move |event| {
+            clock.see(&event);
+            sender.send(event)
+        };
+        match server.model.engine.submit(request, sink) {
+            Ok(()) => Ok(turn),
+            Err(error) => {
+                let error = ApiError::from_submit(&error, limits.retry_after);
+                let mut turn = turn;
+                turn.fail(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tokens of the prompt.
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.usage.prompt_tokens
+    }
+
+    /// The next event; `None` after the end. Safe to cancel.
+    pub(crate) async fn next(&mut self) -> Option<Result<TurnEvent, ApiError>> {
+        if self.done {
+            return None;
+        }
+        let result = match self.events.next().await {
+            Some(Ok(event)) => self.take(event),
+            Some(Err(Overrun)) => Err(ApiError::slow_reader(self.limits.stream_buffer)),
+            None => Err(ApiError::internal("the engine ended without an answer")),
+        };
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        Some(result)
+    }
+
+    fn take(&mut self, event: Event) -> Result<TurnEvent, ApiError> {
+        match event {
+            Event::Prefill { done, total } => Ok(TurnEvent::Prefill { done, total }),
+            Event::Token { id, text, logprob } => Ok(self.token(id, &text, logprob)),
+            Event::Finished { text, reason, stop, usage } => {
+                let mut pieces = self.reader.push(&text);
+                pieces.extend(self.reader.finish(reason));
+                self.usage = usage;
+                let end = match reason {
+                    FinishReason::Length => End::Length,
+                    _ if self.reader.calls() > 0 => End::ToolCalls,
+                    FinishReason::StopString => End::StopString,
+                    FinishReason::EndOfText => End::Stop,
+                };
+                Ok(self.finish(pieces, end, stop))
+            }
+            Event::Failed(GenerationError::DeadlinePassed) => {
+                Err(ApiError::deadline(self.limits.deadline.unwrap_or_default()))
+            }
+            Event::Failed(error) => Err(ApiError::from_generation(&error, self.limits.retry_after)),
+        }
+    }
+
+    fn token(&mut self, id: TokenId, text: &str, logprob: Option<TokenLogprob>) -> TurnEvent {
+        self.log.first_token();
+        self.usage.completion_tokens += 1;
+        if self.reader.in_reasoning() {
+            self.reasoning_tokens += 1;
+        }
+        let pieces = self.reader.push(text);
+        if self.single_call && pieces.iter().any(|piece| matches!(piece, Piece::CallEnd { .. })) {
+            self.cancel.cancel();
+            let first = pieces.iter().position(|piece| matches!(piece, Piece::CallEnd { .. })).unwrap_or(0);
+            let pieces = pieces.into_iter().take(first + 1).collect();
+            return self.finish(pieces, End::ToolCalls, None);
+        }
+        // A stop id is no part of the answer.
+        let logprob = logprob.filter(|_| !self.stop_ids.contains(&id));
+        TurnEvent::Token { pieces, logprob }
+    }
+
+    fn finish(&mut self, pieces: Vec<Piece>, end: End, stop: Option<String>) -> TurnEvent {
+        self.done = true;
+        let usage = self.usage.clone();
+        self.log.finished(end, &usage);
+        TurnEvent::Finish(Finish { pieces, end, stop, usage, reasoning_tokens: self.reasoning_tokens })
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.done = true;
+        self.cancel.cancel();
+        self.log.failed(error, &self.usage);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if !self.done {
+            self.log.cancelled(&self.usage);
+        }
+    }
+}
