@@ -14,6 +14,7 @@ mod markers;
 mod readme;
 mod report;
 mod unsafe_code;
+mod variables;
 mod whitespace;
 
 pub(crate) use report::Report;
@@ -57,6 +58,11 @@ pub(crate) const CHECKS: &[Check] = &[
         run: features::check,
     },
     Check { name: "links", purpose: "relative links in Markdown lead somewhere", run: links::check },
+    Check {
+        name: "variables",
+        purpose: "each environment variable is named in a document",
+        run: variables::check,
+    },
     Check {
         name: "changelog",
         purpose: "CHANGELOG.md opens with an Unreleased section",
