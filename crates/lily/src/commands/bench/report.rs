@@ -1,0 +1,177 @@
+//! The outcome of a benchmark, as a table or as JSON.
+
+use super::{
+    ceiling::Ceilings,
+    series::{Series, Shape},
+    traffic::Traffic,
+};
+use crate::{
+    printer::write_to,
+    terminal::{Stream, Terminal},
+};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::{fmt::Write, time::Duration};
+
+/// Ceilings that move by more than this during a run make it worthless.
+const STEADY: f64 = 0.10;
+/// Share of the machine that others may take.
+const QUIET: f64 = 0.05;
+
+/// Everything that was measured.
+pub(super) struct Report {
+    pub(super) model: String,
+    pub(super) backend: String,
+    pub(super) load: Duration,
+    pub(super) first_call: Option<(Shape, Duration)>,
+    pub(super) traffic: Traffic,
+    /// Before and after.
+    pub(super) ceilings: [Ceilings; 2],
+    /// Share of the machine that other programs used meanwhile.
+    pub(super) others: Option<f64>,
+    pub(super) series: Vec<Series>,
+}
+
+impl Report {
+    /// The numbers to stdout, doubts about them to stderr.
+    pub(super) fn write(&self, as_json: bool, terminal: &Terminal) -> Result<()> {
+        let text = if as_json { format!("{}\n", self.json()) } else { self.table() };
+        write_to(Stream::Stdout, &text)?;
+        for doubt in self.doubts() {
+            let label = terminal.paint(Stream::Stderr, terminal.styles.warning, "warning");
+            write_to(Stream::Stderr, &format!("{label}: {doubt}\n"))?;
+        }
+        Ok(())
+    }
+
+    fn bandwidth(&self) -> f64 {
+        (self.ceilings[0].read_gb_per_s + self.ceilings[1].read_gb_per_s) / 2.0
+    }
+
+    /// The most tokens per second that the measured bandwidth allows.
+    fn floor(&self, shape: Shape) -> f64 {
+        let bytes = match shape {
+            Shape::Decode { context, steps } => self.traffic.decode(context + steps / 2) as f64,
+            // All weights once for the whole prompt; arithmetic, not bytes, limits long ones.
+            Shape::Prefill { tokens } => self.traffic.all_weights as f64 / tokens as f64,
+        };
+        self.bandwidth() * 1e9 / bytes
+    }
+
+    /// What casts doubt on the numbers.
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let [before, after] = self.ceilings.map(|ceilings| ceilings.read_gb_per_s);
+        if (after - before).abs() > STEADY * before {
+            doubts.push(format!(
+                "read bandwidth moved from {before:.1} to {after:.1} GB/s during the run: repeat it"
+            ));
+        }
+        if let Some(others) = self.others.filter(|&share| share > QUIET) {
+            doubts.push(format!(
+                "other programs used {:.0} % of the machine meanwhile: repeat it on a quiet one",
+                others * 100.0
+            ));
+        }
+        for series in self.series.iter().filter(|series| series.repeats_itself()) {
+            doubts.push(format!(
+                "{}: only {} distinct tokens in {} (usual for a trained model on such a prompt; on random weights, \
+                 less than 60 in 64 means that it is not the model that ran)",
+                series.shape.name(),
+                series.distinct.unwrap_or(0),
+                series.shape.tokens(),
+            ));
+        }
+        doubts
+    }
+
+    fn table(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_table(&mut out);
+        out
+    }
+
+    fn write_table(&self, out: &mut String) -> std::fmt::Result {
+        let [before, after] = &self.ceilings;
+        writeln!(out, "model        {}", self.model)?;
+        writeln!(out, "backend      {}", self.backend)?;
+        writeln!(out, "loaded in    {:.0} ms", self.load.as_secs_f64() * 1e3)?;
+        if let Some((shape, time)) = self.first_call {
+            writeln!(out, "first call   {} in {:.1} ms", shape.name(), time.as_secs_f64() * 1e3)?;
+        }
+        writeln!(out, "ceilings     {before} before, {after} after")?;
+        if let Some(others) = self.others {
+            writeln!(out, "others       {:.1} % of the machine", others * 100.0)?;
+        }
+        writeln!(
+            out,
+            "a token      {:.2} MB of weights, {:.2} MB of state, {:.2} kB of KV per token of context",
+            self.traffic.weights as f64 / 1e6,
+            self.traffic.state as f64 / 1e6,
+            self.traffic.kv_per_token as f64 / 1e3,
+        )?;
+        for series in &self.series {
+            let rates: Vec<String> = series.rates().iter().map(|rate| format!("{rate:.1}")).collect();
+            writeln!(out, "{:<12} rounds: {} tok/s", series.shape.name(), rates.join(" "))?;
+        }
+        writeln!(out)?;
+        writeln!(
+            out,
+            "{:<16}{:>14}{:>10}{:>22}{:>12}",
+            "", "median tok/s", "spread", "byte floor, tok/s", "of floor"
+        )?;
+        for series in &self.series {
+            let (median, floor) = (series.median(), self.floor(series.shape));
+            writeln!(
+                out,
+                "{:<16}{median:>14.1}{:>9.1}%{floor:>22.0}{:>11.1}%",
+                series.shape.name(),
+                series.spread() * 100.0,
+                median / floor * 100.0,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        let series = self.series.iter().map(|series| {
+            let (kind, tokens, context) = match series.shape {
+                Shape::Prefill { tokens } => ("prefill", tokens, 0),
+                Shape::Decode { context, steps } => ("decode", steps, context),
+            };
+            let (slowest, fastest) = series.range();
+            json!({
+                "kind": kind,
+                "tokens": tokens,
+                "context": context,
+                "rounds_ms": series.rounds.iter().copied().map(milliseconds).collect::<Vec<_>>(),
+                "tokens_per_second": series.rates(),
+                "median": series.median(),
+                "min": slowest,
+                "max": fastest,
+                "spread": series.spread(),
+                "floor": self.floor(series.shape),
+                "distinct_tokens": series.distinct,
+            })
+        });
+        json!({
+            "model": self.model,
+            "version": env!("CARGO_PKG_VERSION"),
+            "backend": self.backend,
+            "load_ms": milliseconds(self.load),
+            "first_call": self.first_call.map(|(shape, time)| json!({"shape": shape.name(), "ms": milliseconds(time)})),
+            "read_gb_per_s": {"before": self.ceilings[0].read_gb_per_s, "after": self.ceilings[1].read_gb_per_s},
+            "others_share": self.others,
+            "bytes": {
+                "weights_per_token": self.traffic.weights,
+                "state_per_token": self.traffic.state,
+                "kv_per_token_of_context": self.traffic.kv_per_token,
+                "all_weights": self.traffic.all_weights,
+            },
+            "series": series.collect::<Vec<_>>(),
+            "doubts": self.doubts(),
+        })
+    }
+}

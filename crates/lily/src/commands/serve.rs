@@ -1,0 +1,192 @@
+//! `lily serve`: an OpenAI-compatible server.
+
+use crate::{
+    cli::{GlobalOptions, Switch},
+    load,
+    printer::write_to,
+    terminal::{Stream, Terminal},
+};
+use anyhow::{Context, Result};
+use clap::Args;
+use lily_engine::EngineOptions;
+use lily_server::{Limits, Model, ServerConfig};
+use std::{
+    net::SocketAddr,
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+const LONG: &str = "\
+Serve the model over HTTP, in the way of OpenAI's API: POST /v1/chat/completions, GET /v1/models, GET /health.
+
+It listens on the loopback interface only, unless --host says otherwise; then set --api-key too. Ctrl-C (or SIGTERM) \
+lets running answers finish for a few seconds; a second one ends at once.";
+
+/// Serve the model over HTTP (OpenAI-compatible)
+#[derive(Debug, Args)]
+#[command(long_about = LONG)]
+pub(crate) struct ServeArgs {
+    /// Address or name to listen on
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    host: String,
+
+    /// Port; 0 takes a free one
+    #[arg(short, long, default_value_t = 8080, value_name = "PORT")]
+    port: u16,
+
+    /// Key that clients must show; may be given several times
+    #[arg(long, env = "LILY_API_KEY", hide_env_values = true, value_name = "KEY")]
+    api_key: Vec<String>,
+
+    /// Further name under which the model answers; may be given several times
+    #[arg(long, value_name = "NAME")]
+    alias: Vec<String>,
+
+    /// Refuse requests for models of another name
+    #[arg(long)]
+    strict_model: bool,
+
+    /// Browser origin that may call the server, `*` for any; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
+
+    /// Host name under which the server may be addressed, beyond --host and loopback names, `*` for any
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
+    /// Whether the model thinks when a request does not say [default: the chat template's]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    think: Option<Switch>,
+
+    /// Refuse requests that ask for other thinking than --think
+    #[arg(long, requires = "think")]
+    force_think: bool,
+
+    /// Answers that are made at the same time
+    #[arg(long, default_value_t = EngineOptions::default().max_running, value_name = "N")]
+    parallel: usize,
+
+    /// Requests that may wait; more are told to come back later
+    #[arg(long, default_value_t = EngineOptions::default().max_waiting, value_name = "N")]
+    queue: usize,
+
+    /// Memory for states of earlier prompts, in MiB
+    #[arg(long, default_value_t = EngineOptions::default().snapshot_budget >> 20, value_name = "MIB")]
+    cache: usize,
+
+    /// Longest time for an answer, waiting included [default: unlimited]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+
+    /// Put the text of messages and answers into the log
+    #[arg(long)]
+    log_text: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs, options: &GlobalOptions, terminal: &Terminal) -> Result<ExitCode> {
+    let engine = EngineOptions {
+        max_running: args.parallel.max(1),
+        max_waiting: args.queue,
+        snapshot_budget: args.cache.saturating_mul(1 << 20),
+        ..EngineOptions::default()
+    };
+    let loaded = load::load(options, engine, terminal)?;
+    let described = format!("{} · {}", loaded.name, loaded.engine.describe());
+    let model = Model {
+        id: loaded.name.clone(),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        template: loaded.text.template()?.clone(),
+        tokenizer: loaded.text.tokenizer,
+        engine: loaded.engine,
+        stop_ids: loaded.stop_ids,
+        defaults: loaded.defaults,
+    };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the async runtime")?;
+    runtime.block_on(async {
+        // Registered before anything is announced: a signal is never missed.
+        let shutdown = shutdown_signal().context("signal handlers")?;
+        let announce = |address| announce(terminal, &described, args, address);
+        lily_server::serve(config(args), model, announce, shutdown).await.map_err(anyhow::Error::from)
+    })?;
+    // Whatever still hangs on a connection is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: &ServeArgs) -> ServerConfig {
+    ServerConfig {
+        host: args.host.clone(),
+        port: args.port,
+        aliases: args.alias.clone(),
+        strict_model: args.strict_model,
+        api_keys: args.api_key.iter().filter(|key| !key.is_empty()).cloned().collect(),
+        cors_origins: args.cors.clone(),
+        allowed_hosts: args.allow_host.clone(),
+        thinking: args.think.map(Switch::is_on),
+        force_thinking: args.force_think,
+        log_text: args.log_text,
+        limits: Limits { deadline: args.timeout.map(Duration::from_secs), ..Limits::default() },
+    }
+}
+
+/// Tells where the server listens; nobody can be told if stderr is gone.
+fn announce(terminal: &Terminal, model: &str, args: &ServeArgs, address: SocketAddr) {
+    let open = !address.ip().is_loopback() && args.api_key.is_empty();
+    let url =
+        terminal.paint(Stream::Stderr, terminal.styles.strong, &format!("http://{address}")).into_owned();
+    let mut text = format!("{}\nlistening on {url}\n", terminal.visible(model));
+    if open {
+        let label = terminal.paint(Stream::Stderr, terminal.styles.warning, "warning");
+        text.push_str(&format!(
+            "{label}: anyone who can reach this address may use the model; see --api-key\n"
+        ));
+    }
+    let _ = write_to(Stream::Stderr, &text);
+}
+
+/// Resolves with the first SIGINT or SIGTERM; the next one ends the program at once.
+fn shutdown_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut signals = Signals::new()?;
+    Ok(async move {
+        signals.next().await;
+        let _ = write_to(Stream::Stderr, "shutting down; again to end at once\n");
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(130);
+        });
+    })
+}
+
+#[cfg(unix)]
+struct Signals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
