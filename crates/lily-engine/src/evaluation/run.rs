@@ -1,6 +1,6 @@
 //! A backend over a reference file.
 
-use super::{Comparison, Evaluation, ReferenceFile, ReferenceRow, SequenceKind};
+use super::{Comparison, Distribution, Evaluation, ReferenceFile, SequenceKind, log_sum_exp};
 use crate::{Backend, BackendError, DecodeStep, LogitsWanted, TokenId};
 use std::fmt;
 
@@ -70,49 +70,120 @@ pub fn evaluate<B: Backend>(
             reference: file.vocab_size(),
         });
     }
-    let (mut all, mut text, mut chat) = (Comparison::new(), Comparison::new(), Comparison::new());
+    let mut parts = Parts::default();
     let mut done = 0;
     for sequence in file.sequences() {
-        let part = match sequence.kind {
-            SequenceKind::Text => &mut text,
-            SequenceKind::Chat => &mut chat,
-        };
-        let mut compare = |index: usize, logits: &[f32]| {
-            let row: ReferenceRow<'_> = file.row(sequence, index);
-            all.push(row.distribution(), logits, row.target);
-            part.push(row.distribution(), logits, row.target);
-        };
-        each_position(backend, file.tokens(sequence), feed, &mut compare, &mut |n| {
-            done += n;
+        let mut state = backend.new_state()?;
+        each_position(backend, &mut state, file.tokens(sequence), feed, &mut |index, logits| {
+            let row = file.row(sequence, index);
+            parts.push(sequence.kind, row.distribution(), logits, row.target);
+            done += 1;
             progress(done, file.token_count());
         })?;
     }
-    Ok(EvaluationReport { all: all.evaluation(), text: text.evaluation(), chat: chat.evaluation() })
+    Ok(parts.report())
 }
 
+/// The same with a second backend as the reference, run over the tokens of `file`: every figure is over the whole
+/// vocabulary, so the KL is exact. The reference is fed through [`Backend::prefill`].
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn compare<R: Backend, B: Backend>(
+    reference: &mut R,
+    backend: &mut B,
+    file: &ReferenceFile,
+    feed: Feed,
+) -> Result<EvaluationReport, EvaluationError> {
+    if backend.vocab_size() != reference.vocab_size() {
+        return Err(EvaluationError::Vocabulary {
+            model: backend.vocab_size(),
+            reference: reference.vocab_size(),
+        });
+    }
+    let mut parts = Parts::default();
+    for sequence in file.sequences() {
+        let tokens = file.tokens(sequence);
+        let (mut wanted_state, mut state) = (reference.new_state()?, backend.new_state()?);
+        // A stretch at a time: the reference's logits wait for the backend's. As long as the backend's own chunk, so
+        // that it is fed as it would be alone.
+        let stretch = match feed {
+            Feed::Prefill(chunk) => chunk.clamp(1, backend.prefill_chunk().max(1)),
+            Feed::Decode => 64,
+        };
+        for (i, part) in tokens.chunks(stretch).enumerate() {
+            let mut wanted: Vec<Vec<f32>> = Vec::with_capacity(part.len());
+            let whole = Feed::Prefill(usize::MAX);
+            each_position(reference, &mut wanted_state, part, whole, &mut |_, logits| {
+                wanted.push(logits.to_vec());
+            })?;
+            each_position(backend, &mut state, part, feed, &mut |index, logits| {
+                let reference = &wanted[index];
+                let target = tokens.get(i * stretch + index + 1).map(|&id| {
+                    let logprob = f64::from(reference[id.0 as usize]) - log_sum_exp(reference);
+                    (id, logprob as f32)
+                });
+                parts.push(sequence.kind, Distribution::Full(reference), logits, target);
+            })?;
+        }
+    }
+    Ok(parts.report())
+}
+
+/// One comparison for everything, one for each kind.
+#[derive(Default)]
+struct Parts {
+    all: Comparison,
+    text: Comparison,
+    chat: Comparison,
+}
+
+impl Parts {
+    fn push(
+        &mut self,
+        kind: SequenceKind,
+        reference: Distribution<'_>,
+        logits: &[f32],
+        target: Option<(TokenId, f32)>,
+    ) {
+        let part = match kind {
+            SequenceKind::Text => &mut self.text,
+            SequenceKind::Chat => &mut self.chat,
+        };
+        part.push(reference, logits, target);
+        self.all.push(reference, logits, target);
+    }
+
+    fn report(&self) -> EvaluationReport {
+        EvaluationReport {
+            all: self.all.evaluation(),
+            text: self.text.evaluation(),
+            chat: self.chat.evaluation(),
+        }
+    }
+}
+
+/// Hands out `(index into tokens, logits)` for each token, in order.
 fn each_position<B: Backend>(
     backend: &mut B,
+    state: &mut B::State,
     tokens: &[TokenId],
     feed: Feed,
-    compare: &mut dyn FnMut(usize, &[f32]),
-    advanced: &mut dyn FnMut(usize),
+    each: &mut dyn FnMut(usize, &[f32]),
 ) -> Result<(), BackendError> {
-    let mut state = backend.new_state()?;
     match feed {
         Feed::Prefill(chunk) => {
             let chunk = chunk.clamp(1, backend.prefill_chunk().max(1));
             for (i, part) in tokens.chunks(chunk).enumerate() {
-                let mut each = |index: usize, logits: &[f32]| compare(i * chunk + index, logits);
-                backend.prefill(&mut state, part, LogitsWanted::Each(&mut each))?;
-                advanced(part.len());
+                let mut shifted = |index: usize, logits: &[f32]| each(i * chunk + index, logits);
+                backend.prefill(state, part, LogitsWanted::Each(&mut shifted))?;
             }
         }
         Feed::Decode => {
             let mut logits = Vec::new();
             for (index, &token) in tokens.iter().enumerate() {
-                backend.decode(&mut [DecodeStep { state: &mut state, token, logits: &mut logits }])?;
-                compare(index, &logits);
-                advanced(1);
+                backend.decode(&mut [DecodeStep { state: &mut *state, token, logits: &mut logits }])?;
+                each(index, &logits);
             }
         }
     }
@@ -245,6 +316,20 @@ mod tests {
                 .expect("runs");
         assert_eq!(report.all.top1_clear.equal, 0);
         assert!(report.all.mean_kl > 0.5 && report.all.mean_nll_difference > 1.0);
+    }
+
+    #[test]
+    fn a_backend_as_the_reference() {
+        for feed in [Feed::Prefill(2), Feed::Decode] {
+            let (mut a, mut b) = (Successor { chunk: 3, off_by: 0 }, Successor { chunk: 4, off_by: 0 });
+            let report = compare(&mut a, &mut b, &file("4"), feed).expect("runs");
+            assert_eq!((report.all.positions, report.chat.positions, report.all.targets), (7, 2, 5));
+            assert_eq!((report.all.mean_kl, report.all.top1.equal), (0.0, 7));
+            assert!((report.all.reference_mean_nll - report.all.mean_nll).abs() < 1e-6);
+            b.off_by = 1;
+            let report = compare(&mut a, &mut b, &file("4"), feed).expect("runs");
+            assert_eq!(report.all.top1.equal, 0);
+        }
     }
 
     #[test]

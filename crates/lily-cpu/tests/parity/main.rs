@@ -1,0 +1,5 @@
+//! Parity: the reference against mlx-lm's goldens, the fast paths against the reference.
+//! `docs/precision.md` states the bounds, `tests/data/goldens` holds the goldens.
+
+mod goldens;
+mod reference;
