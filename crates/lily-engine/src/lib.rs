@@ -1,13 +1,25 @@
 //! Backends, sampling, sessions and the generation loop.
 
+mod answer;
 mod backend;
 mod constraint;
 mod engine;
 pub mod evaluation;
 mod event;
+mod guarded_backend;
 mod metrics;
+mod penalties;
+mod prefix_cache;
+mod queue;
+mod random;
+mod reply;
 mod request;
+mod sampler;
 mod sampling_params;
+mod scheduler;
+mod selection;
+mod sequence;
+mod stop_matcher;
 mod token_mask;
 
 pub use backend::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState};
@@ -17,5 +29,6 @@ pub use event::{Event, FinishReason, GenerationError, TokenLogprob, Usage};
 pub use lily_text::TokenId;
 pub use metrics::Metrics;
 pub use request::{CancelToken, GenerationRequest};
+pub use sampler::{Choice, Sampler};
 pub use sampling_params::{SamplingError, SamplingParams};
 pub use token_mask::TokenMask;

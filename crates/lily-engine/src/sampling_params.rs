@@ -5,9 +5,7 @@ use lily_checkpoint::GenerationConfig;
 
 /// How the next token is chosen. Every value is checked by [`SamplingParams::validate`].
 ///
-/// The order of operations, for each token: finite logits are asserted; `logit_bias`; repetition, presence and
-/// frequency penalties; bans (bias of -100, ids without a token, a grammar's mask); log-probabilities are read here;
-/// temperature; top-k; top-p (over what top-k left, renormalised); min-p; the draw. See `docs` of [`crate::Sampler`].
+/// The order of operations is written at [`crate::Sampler`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
     /// 0 is greedy (of equal logits the lowest id); else logits are divided by it. In [0, 2].
@@ -110,7 +108,10 @@ impl SamplingParams {
             if value >= low && value <= high {
                 Ok(())
             } else {
-                Err(SamplingError { field, reason: format!("must be a number from {low} to {high}, not {value}") })
+                Err(SamplingError {
+                    field,
+                    reason: format!("must be a number from {low} to {high}, not {value}"),
+                })
             }
         };
         within("temperature", self.temperature, 0.0, 2.0)?;
@@ -141,9 +142,10 @@ impl SamplingParams {
     pub fn validate_ids(&self, has_token: impl Fn(TokenId) -> bool) -> Result<(), SamplingError> {
         match self.logit_bias.iter().find(|(id, _)| !has_token(*id)) {
             None => Ok(()),
-            Some((id, _)) => {
-                Err(SamplingError { field: "logit_bias", reason: format!("there is no token with id {}", id.0) })
-            }
+            Some((id, _)) => Err(SamplingError {
+                field: "logit_bias",
+                reason: format!("there is no token with id {}", id.0),
+            }),
         }
     }
 
@@ -212,7 +214,8 @@ mod tests {
 
     #[test]
     fn ids_without_a_token_are_named() {
-        let params = SamplingParams { logit_bias: vec![(TokenId(99_999_999), 1.0)], ..SamplingParams::default() };
+        let params =
+            SamplingParams { logit_bias: vec![(TokenId(99_999_999), 1.0)], ..SamplingParams::default() };
         let error = params.validate_ids(|id| id.0 < 100).expect_err("no such token");
         assert_eq!(error.to_string(), "logit_bias: there is no token with id 99999999");
         assert!(params.validate_ids(|_| true).is_ok());
@@ -236,10 +239,12 @@ mod tests {
         let family = SamplingParams::from_generation_config(&GenerationConfig::default());
         assert_eq!((family.temperature, family.top_p, family.top_k), (1.0, 0.95, 20));
 
-        let greedy = SamplingParams::from_generation_config(&GenerationConfig { do_sample: Some(false), ..full });
+        let greedy =
+            SamplingParams::from_generation_config(&GenerationConfig { do_sample: Some(false), ..full });
         assert!(greedy.is_greedy());
 
-        let broken = GenerationConfig { temperature: Some(f32::NAN), top_p: Some(0.5), ..GenerationConfig::default() };
+        let broken =
+            GenerationConfig { temperature: Some(f32::NAN), top_p: Some(0.5), ..GenerationConfig::default() };
         let params = SamplingParams::from_generation_config(&broken);
         assert_eq!((params.temperature, params.top_p), (1.0, 0.5));
     }
