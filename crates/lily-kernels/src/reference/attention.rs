@@ -43,15 +43,11 @@ pub struct KvRows {
     pub values: Vec<f32>,
 }
 
-/// The mixer: `x [tokens, hidden]` (normed) to `[tokens, hidden]`; `position` is the first token's. Appends to `kv`.
-pub fn attention(
-    shape: &AttentionShape,
-    w: &AttentionWeights,
-    kv: &mut KvRows,
-    x: &[f32],
-    position: usize,
-) -> Vec<f32> {
+/// The mixer: `x [tokens, hidden]` (normed) to `[tokens, hidden]`. The first token's position is the number of rows
+/// in `kv`, to which the tokens' own rows are appended.
+pub fn attention(shape: &AttentionShape, w: &AttentionWeights, kv: &mut KvRows, x: &[f32]) -> Vec<f32> {
     let dim = shape.head_dim;
+    let position = kv.keys.len() / (shape.kv_heads * dim);
     let (mut query_and_gate, mut keys) = (linear(&*w.q_proj, x), linear(&*w.k_proj, x));
     let values = linear(&*w.v_proj, x);
 

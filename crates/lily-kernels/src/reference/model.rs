@@ -76,7 +76,7 @@ impl Model {
             let normed = self.normed(&x, &layer.input_layernorm);
             let mixed = match (&layer.mixer, state) {
                 (Mixer::Attention(w), LayerState::Attention(kv)) => {
-                    attention(&shape.attention, w, kv, &normed, first)
+                    attention(&shape.attention, w, kv, &normed)
                 }
                 (Mixer::GatedDeltaNet(w), LayerState::GatedDeltaNet(state)) => {
                     gated_delta_net(&shape.gated_delta_net, w, state, &normed)
