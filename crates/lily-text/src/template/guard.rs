@@ -176,7 +176,7 @@ fn variables(request: &RenderRequest) -> Result<Value, TemplateError> {
         }
         all.push((name.clone(), values::from_json(value)));
     }
-    Ok(all.into_iter().collect())
+    Ok(Value::from_pairs(all))
 }
 
 /// The size of a request in bytes, with some for every value.
