@@ -33,10 +33,10 @@ pub(crate) fn assemble(
     table: TensorTable,
 ) -> Result<Assembled, CheckpointError> {
     let layout = layout(config, &table)?;
-    let reader = Reader { table, quantization, missing: Vec::new() };
+    let reader = Reader { table, quantization, missing: Vec::new(), quantised: 0 };
     let mut assembler = Assembler { config, layout, reader };
     let weights = assembler.model()?;
-    let Reader { mut table, quantization, missing } = assembler.reader;
+    let Reader { mut table, quantization, missing, quantised } = assembler.reader;
     // Names that are there and not understood explain those that are missing.
     table.refuse_rest(|name| unknown_hint(config, name, missing.len()))?;
     if !missing.is_empty() {
@@ -54,6 +54,9 @@ pub(crate) fn assemble(
         warnings.push(format!(
             "{tensors} tensors of the vision tower and of multi-token prediction ({megabytes:.1} MB) are not read"
         ));
+    }
+    if quantization.is_some() && quantised == 0 {
+        warnings.push("config.json has `quantization`, but no tensor is quantised".to_owned());
     }
     warnings.extend(quantization.into_warnings());
     Ok(Assembled { weights, layout, warnings })
@@ -118,6 +121,7 @@ impl Assembler<'_> {
         let embed_tokens = self.reader.matrix("embed_tokens", vocab, hidden)?;
         let lm_head = if self.config.tie_word_embeddings {
             self.reader.table.skip("lm_head.", "`tie_word_embeddings` makes the embedding the head");
+            let _ = self.reader.quantization.scheme_of("lm_head");
             embed_tokens.clone()
         } else {
             self.reader.matrix("lm_head", vocab, hidden)?

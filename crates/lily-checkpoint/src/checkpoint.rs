@@ -60,7 +60,7 @@ impl Checkpoint {
 
     fn read(files: Files) -> Result<Self, CheckpointError> {
         files.check_place()?;
-        let text = files.read("config.json")?.ok_or_else(|| CheckpointError::MissingFile {
+        let text = files.read_json("config.json")?.ok_or_else(|| CheckpointError::MissingFile {
             place: files.place(),
             file: "config.json".to_owned(),
             hint: "a checkpoint is a folder with config.json, tokenizer.json and *.safetensors".into(),
@@ -70,7 +70,7 @@ impl Checkpoint {
         let fields = Fields::root(&label, &value)?;
         let config = ModelConfig::from_fields(&fields)?;
         let quantization = QuantizationConfig::from_fields(&fields)?;
-        let generation = match files.read("generation_config.json")? {
+        let generation = match files.read_json("generation_config.json")? {
             Some(text) => GenerationConfig::parse(&files.label("generation_config.json"), &text)?,
             None => GenerationConfig::default(),
         };

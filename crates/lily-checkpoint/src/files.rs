@@ -8,6 +8,8 @@ use std::{
 
 /// The largest file that is read into memory whole (the real tokenizer has 11 MB); weights are mapped instead.
 const MAX_READ: u64 = 256 << 20;
+/// The largest config or index: parsed JSON takes several times its size (the real model's index has 0.2 MB).
+const MAX_JSON: u64 = 16 << 20;
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const DOWNLOAD_AGAIN: &str = "incomplete download; download this file again";
 
@@ -70,22 +72,38 @@ impl Files {
         Ok(names)
     }
 
+    /// The contents of a config or an index, or `None` when it is not there.
+    pub(crate) fn read_json(&self, name: &str) -> Result<Option<Bytes>, CheckpointError> {
+        self.read_at_most(name, MAX_JSON)
+    }
+
     /// The contents of a small file, or `None` when it is not there.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Bytes>, CheckpointError> {
+        self.read_at_most(name, MAX_READ)
+    }
+
+    fn read_at_most(&self, name: &str, limit: u64) -> Result<Option<Bytes>, CheckpointError> {
+        let too_large = |length: u64| {
+            let problem =
+                format!("the file has {length} bytes; at most {limit} are expected in a file of this name");
+            self.error(name, problem, "")
+        };
         let Some(bytes) = self.fetch(name, |path, length| {
-            if length > MAX_READ {
-                let problem = format!("the file has {length} bytes, at most {MAX_READ} are read into memory");
-                return Err(self.error(name, problem, ""));
+            if length > limit {
+                return Err(too_large(length));
             }
             let mut contents = Vec::new();
             let file = std::fs::File::open(path).map_err(|source| io(path, source))?;
             // A file that grows meanwhile is cut, and its parser will say so.
-            file.take(MAX_READ).read_to_end(&mut contents).map_err(|source| io(path, source))?;
+            file.take(limit).read_to_end(&mut contents).map_err(|source| io(path, source))?;
             Ok(Bytes::new(contents))
         })?
         else {
             return Ok(None);
         };
+        if bytes.len() as u64 > limit {
+            return Err(too_large(bytes.len() as u64));
+        }
         self.refuse_pointer(name, &bytes)?;
         Ok(Some(bytes))
     }

@@ -29,6 +29,8 @@ pub(crate) struct Reader {
     pub(crate) table: TensorTable,
     pub(crate) quantization: QuantizationConfig,
     pub(crate) missing: Vec<String>,
+    /// Modules found quantised so far.
+    pub(crate) quantised: usize,
 }
 
 impl Reader {
@@ -77,6 +79,7 @@ impl Reader {
         if quantised == [false; 2] {
             return weight.map_or(Ok(Vec::new()), |weight| dense(module, &weight, &scheme, dims));
         }
+        self.quantised += 1;
         let scales = self.take(format!("{module}.scales"));
         let biases = self.take(format!("{module}.biases"));
         match (weight, scales, biases) {

@@ -123,6 +123,11 @@ impl QuantizationConfig {
         }
     }
 
+    /// Whether the config says that modules are quantised.
+    pub(crate) fn is_some(&self) -> bool {
+        self.default.is_some()
+    }
+
     /// Notes about the config, once every module has been asked about with [`Self::scheme_of`].
     pub(crate) fn into_warnings(self) -> Vec<String> {
         let unused = self.unused.iter().filter_map(|module| self.overrides.get(module));

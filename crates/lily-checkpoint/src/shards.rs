@@ -23,7 +23,7 @@ impl Shards {
     /// `model.safetensors`, else a complete set of `model-0000k-of-0000n.safetensors`.
     pub(crate) fn find(files: &Files) -> Result<Self, CheckpointError> {
         let present = files.list()?;
-        let (names, index) = match files.read(INDEX)? {
+        let (names, index) = match files.read_json(INDEX)? {
             Some(text) => {
                 let index = Index::parse(&files.label(INDEX), &text)?;
                 (index.files(), Some(index))
@@ -39,16 +39,9 @@ impl Shards {
             present.iter().filter(|name| name.ends_with(".safetensors") && !names.contains(name)).collect();
         let mut warnings = Vec::new();
         if !stray.is_empty() {
-            let why = if index.is_some() {
-                "the index does not name"
-            } else {
-                "that belong to no weights of this model"
-            };
-            warnings.push(format!(
-                "{}: not read, files {why}: {}",
-                files.place(),
-                listed(&stray, stray.len())
-            ));
+            let why =
+                if index.is_some() { "not named by the index" } else { "not among the model's weight files" };
+            warnings.push(format!("{}: not read ({why}): {}", files.place(), listed(&stray, stray.len())));
         }
         Ok(Self { names, index, warnings })
     }

@@ -221,6 +221,16 @@ fn other_schemes_are_refused_by_name_before_weights_are_read() {
 }
 
 #[test]
+fn a_config_of_quantised_weights_beside_plain_ones() {
+    let mut draft = Tiny::new().plain();
+    draft.edit(&json!({ "quantization": { "bits": 4, "group_size": 64 } }));
+    assert_eq!(
+        draft.open().unwrap().warnings,
+        ["config.json has `quantization`, but no tensor is quantised"]
+    );
+}
+
+#[test]
 fn two_fields_that_differ() {
     let mut draft = Tiny::new().converted();
     draft.config["quantization_config"]["bits"] = json!(8);

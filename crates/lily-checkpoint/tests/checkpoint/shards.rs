@@ -44,7 +44,7 @@ fn leftover_index() {
     draft.write(folder.path());
     // Complete by the index, which alone counts: the single file is a stray.
     let opened = Checkpoint::open(folder.path()).unwrap();
-    assert_says(&opened.warnings.join("\n"), &["the index does not name: model.safetensors"]);
+    assert_says(&opened.warnings.join("\n"), &["not named by the index): model.safetensors"]);
     // The files that the index names are gone; no guess which of the two is meant.
     fs::remove_file(folder.path().join("model-00001-of-00002.safetensors")).unwrap();
     fs::remove_file(folder.path().join("model-00002-of-00002.safetensors")).unwrap();
@@ -150,6 +150,23 @@ fn an_index_that_lies() {
     edit_index(folder.path(), |index| drop(index["weight_map"].as_object_mut().unwrap().remove(norm)));
     let opened = Checkpoint::open(folder.path()).unwrap();
     assert_says(&opened.warnings.join(""), &["the index does not name 1 tensors", norm]);
+}
+
+#[test]
+fn files_without_end() {
+    for name in ["config.json", INDEX] {
+        let (_, folder) = sharded(2);
+        // 1 TiB of nothing: it takes no disk, and must not take memory.
+        fs::File::create(folder.path().join(name)).unwrap().set_len(1 << 40).unwrap();
+        refused(folder.path(), &[name, "the file has 1099511627776 bytes"]);
+    }
+    let (_, folder) = sharded(2);
+    let shard = folder.path().join("model-00001-of-00002.safetensors");
+    fs::File::options().write(true).open(&shard).unwrap().set_len(1 << 36).unwrap();
+    refused(
+        folder.path(),
+        &["model-00001-of-00002.safetensors", "bytes after the last tensor belong to none"],
+    );
 }
 
 #[test]
