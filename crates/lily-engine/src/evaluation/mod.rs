@@ -3,8 +3,8 @@
 //!
 //! A [`ReferenceFile`] holds token sequences and what a trusted implementation (mlx-lm in f32, the plain reference)
 //! predicted after each token. [`evaluate`] runs a backend over the same tokens and answers an
-//! [`EvaluationReport`]: Kullback-Leibler divergence, top-1 agreement and perplexity with its standard error. [`compare`] does the same with a
-//! second backend as the reference, over the whole vocabulary, and [`Bounds`] says what is allowed.
+//! [`EvaluationReport`]: Kullback-Leibler divergence, top-1 agreement and perplexity with its standard error.
+//! [`record`] makes a backend the reference, over the whole vocabulary; [`Bounds`] says what is allowed.
 //! `docs/evaluation.md` describes the file and the metrics.
 
 mod bounds;
@@ -17,4 +17,4 @@ pub use bounds::Bounds;
 pub use expert_choices::ExpertChoices;
 pub use metrics::{Agreement, CLEAR_MARGIN, Comparison, Distribution, Evaluation, log_sum_exp};
 pub use reference_file::{ReferenceFile, ReferenceFileError, ReferenceRow, ReferenceSequence, SequenceKind};
-pub use run::{EvaluationError, EvaluationReport, Feed, compare, evaluate};
+pub use run::{EvaluationError, EvaluationReport, Feed, evaluate, record};

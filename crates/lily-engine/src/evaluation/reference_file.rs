@@ -1,6 +1,6 @@
 //! The reference file: a safetensors file with the tensors that `docs/evaluation.md` lists.
 
-use super::Distribution;
+use super::{Distribution, log_sum_exp};
 use crate::TokenId;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::{
@@ -184,6 +184,36 @@ impl ReferenceFile {
             logits,
             logits_of_row,
         })
+    }
+
+    /// The same tokens with other logits `[tokens, vocab]`, all of them stored.
+    pub(super) fn with_logits(&self, logits: Vec<f32>) -> Self {
+        assert_eq!(logits.len(), self.tokens.len() * self.vocab_size, "logits of every token");
+        let mut file = Self {
+            log_sum_exp: Vec::new(),
+            top_ids: Vec::new(),
+            top_logprobs: Vec::new(),
+            target_logprobs: Vec::new(),
+            logits_of_row: (0..self.tokens.len()).map(|row| (row, row)).collect(),
+            logits: Vec::new(),
+            ..self.clone()
+        };
+        for (row, logits) in logits.chunks_exact(self.vocab_size).enumerate() {
+            let normaliser = log_sum_exp(logits);
+            let logprob = |id: usize| (f64::from(logits[id]) - normaliser) as f32;
+            let mut order: Vec<usize> = (0..logits.len()).collect();
+            let descending = |a: &usize, b: &usize| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b));
+            order.select_nth_unstable_by(self.top - 1, descending);
+            order.truncate(self.top);
+            order.sort_by(descending);
+            file.top_ids.extend(order.iter().map(|&id| TokenId(id as u32)));
+            file.top_logprobs.extend(order.iter().map(|&id| logprob(id)));
+            // After a sequence's last token this is the next sequence's first: never read.
+            file.target_logprobs.push(self.tokens.get(row + 1).map_or(f32::NAN, |id| logprob(id.0 as usize)));
+            file.log_sum_exp.push(normaliser as f32);
+        }
+        file.logits = logits;
+        file
     }
 
     /// Where the file comes from: the header's free text (`model`, `producer`, `precision`, ...), sorted by key.

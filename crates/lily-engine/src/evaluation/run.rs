@@ -1,6 +1,6 @@
 //! A backend over a reference file.
 
-use super::{Comparison, Distribution, Evaluation, ReferenceFile, SequenceKind, log_sum_exp};
+use super::{Comparison, Distribution, Evaluation, ReferenceFile, SequenceKind};
 use crate::{Backend, BackendError, DecodeStep, LogitsWanted, TokenId};
 use std::fmt;
 
@@ -84,50 +84,25 @@ pub fn evaluate<B: Backend>(
     Ok(parts.report())
 }
 
-/// The same with a second backend as the reference, run over the tokens of `file`: every figure is over the whole
-/// vocabulary, so the KL is exact. The reference is fed through [`Backend::prefill`].
+/// The same tokens with what `reference` itself predicts: all logits of every position, so that a KL against it is
+/// exact. The reference is fed through [`Backend::prefill`]. Holds `tokens * vocab` f32 in memory.
 ///
 /// # Errors
 /// As [`evaluate`].
-pub fn compare<R: Backend, B: Backend>(
-    reference: &mut R,
-    backend: &mut B,
-    file: &ReferenceFile,
-    feed: Feed,
-) -> Result<EvaluationReport, EvaluationError> {
-    if backend.vocab_size() != reference.vocab_size() {
+pub fn record<B: Backend>(reference: &mut B, file: &ReferenceFile) -> Result<ReferenceFile, EvaluationError> {
+    if reference.vocab_size() != file.vocab_size() {
         return Err(EvaluationError::Vocabulary {
-            model: backend.vocab_size(),
-            reference: reference.vocab_size(),
+            model: reference.vocab_size(),
+            reference: file.vocab_size(),
         });
     }
-    let mut parts = Parts::default();
+    let mut all = Vec::with_capacity(file.token_count() * file.vocab_size());
     for sequence in file.sequences() {
-        let tokens = file.tokens(sequence);
-        let (mut wanted_state, mut state) = (reference.new_state()?, backend.new_state()?);
-        // A stretch at a time: the reference's logits wait for the backend's. As long as the backend's own chunk, so
-        // that it is fed as it would be alone.
-        let stretch = match feed {
-            Feed::Prefill(chunk) => chunk.clamp(1, backend.prefill_chunk().max(1)),
-            Feed::Decode => 64,
-        };
-        for (i, part) in tokens.chunks(stretch).enumerate() {
-            let mut wanted: Vec<Vec<f32>> = Vec::with_capacity(part.len());
-            let whole = Feed::Prefill(usize::MAX);
-            each_position(reference, &mut wanted_state, part, whole, &mut |_, logits| {
-                wanted.push(logits.to_vec());
-            })?;
-            each_position(backend, &mut state, part, feed, &mut |index, logits| {
-                let reference = &wanted[index];
-                let target = tokens.get(i * stretch + index + 1).map(|&id| {
-                    let logprob = f64::from(reference[id.0 as usize]) - log_sum_exp(reference);
-                    (id, logprob as f32)
-                });
-                parts.push(sequence.kind, Distribution::Full(reference), logits, target);
-            })?;
-        }
+        let mut state = reference.new_state()?;
+        let mut each = |_, logits: &[f32]| all.extend_from_slice(logits);
+        each_position(reference, &mut state, file.tokens(sequence), Feed::Prefill(usize::MAX), &mut each)?;
     }
-    Ok(parts.report())
+    Ok(file.with_logits(all))
 }
 
 /// One comparison for everything, one for each kind.
@@ -320,16 +295,18 @@ mod tests {
 
     #[test]
     fn a_backend_as_the_reference() {
-        for feed in [Feed::Prefill(2), Feed::Decode] {
-            let (mut a, mut b) = (Successor { chunk: 3, off_by: 0 }, Successor { chunk: 4, off_by: 0 });
-            let report = compare(&mut a, &mut b, &file("4"), feed).expect("runs");
-            assert_eq!((report.all.positions, report.chat.positions, report.all.targets), (7, 2, 5));
-            assert_eq!((report.all.mean_kl, report.all.top1.equal), (0.0, 7));
-            assert!((report.all.reference_mean_nll - report.all.mean_nll).abs() < 1e-6);
-            b.off_by = 1;
-            let report = compare(&mut a, &mut b, &file("4"), feed).expect("runs");
-            assert_eq!(report.all.top1.equal, 0);
-        }
+        let recorded = record(&mut Successor { chunk: 3, off_by: 1 }, &file("4")).expect("runs");
+        let report = evaluate(&mut Successor { chunk: 4, off_by: 1 }, &recorded, Feed::Prefill(2), |_, _| {});
+        let report = report.expect("runs");
+        assert_eq!((report.all.positions, report.chat.positions, report.all.targets), (7, 2, 5));
+        assert_eq!((report.all.mean_kl, report.all.top1.equal), (0.0, 7));
+        assert!((report.all.reference_mean_nll - report.all.mean_nll).abs() < 1e-6);
+        assert!(report.all.mean_nll > 2.0, "this reference predicts the wrong token");
+        let report = evaluate(&mut Successor { chunk: 4, off_by: 0 }, &recorded, Feed::Decode, |_, _| {});
+        assert_eq!(report.expect("runs").all.top1.equal, 0);
+        let first = recorded.row(&recorded.sequences()[0], 0);
+        assert_eq!(first.top_ids, [TokenId(2), TokenId(0)], "its best tokens, ties in order");
+        assert!((f64::from(first.top_logprobs[0]) - (2.0 - f64::from(first.log_sum_exp))).abs() < 1e-6);
     }
 
     #[test]
