@@ -11,6 +11,7 @@ mod links;
 mod machine_paths;
 mod manifests;
 mod markers;
+mod mentions;
 mod readme;
 mod report;
 mod unsafe_code;
@@ -58,6 +59,7 @@ pub(crate) const CHECKS: &[Check] = &[
         run: features::check,
     },
     Check { name: "links", purpose: "relative links in Markdown lead somewhere", run: links::check },
+    Check { name: "mentions", purpose: "documents that the code names are there", run: mentions::check },
     Check {
         name: "variables",
         purpose: "each environment variable is named in a document",
