@@ -1,0 +1,123 @@
+//! NEON, with and without the 8-bit dot product.
+
+use super::{Simd, f32x4_neon::F32x4, unpack};
+use crate::{
+    activations::{Order, QuantRow},
+    linear::AffineView,
+};
+use core::arch::aarch64::*;
+use std::{marker::PhantomData, ops::Range};
+
+/// NEON with a way to multiply bytes.
+pub(crate) struct Neon<D>(PhantomData<D>);
+
+/// Four sums of four products of codes by signed bytes.
+pub(crate) trait ByteDot {
+    /// # Safety
+    /// The instruction set.
+    unsafe fn dot(sums: int32x4_t, codes: uint8x16_t, x: int8x16_t) -> int32x4_t;
+}
+
+/// Widening multiplies, on any AArch64.
+pub(crate) struct Widening;
+
+impl ByteDot for Widening {
+    #[inline(always)]
+    unsafe fn dot(sums: int32x4_t, codes: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: NEON by contract. Codes reach 255, so they are widened as unsigned.
+        unsafe {
+            let low_codes = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(codes)));
+            let high_codes = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(codes)));
+            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_s8(vget_high_s8(x)));
+            let sums = vmlal_s16(sums, vget_low_s16(low_codes), vget_low_s16(low));
+            let sums = vmlal_s16(sums, vget_high_s16(low_codes), vget_high_s16(low));
+            let sums = vmlal_s16(sums, vget_low_s16(high_codes), vget_low_s16(high));
+            vmlal_s16(sums, vget_high_s16(high_codes), vget_high_s16(high))
+        }
+    }
+}
+
+/// `SDOT`: signed by signed bytes, so codes above 127 are met in two halves.
+pub(crate) struct Dotprod;
+
+impl ByteDot for Dotprod {
+    #[inline(always)]
+    unsafe fn dot(sums: int32x4_t, codes: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: NEON with the dot product by contract. `code = (code & 127) + (code & 128)`, and the second term,
+        // 0 or 128, is -128 as a signed byte. The instruction's intrinsic is not stable.
+        unsafe {
+            let small = vreinterpretq_s8_u8(vandq_u8(codes, vdupq_n_u8(127)));
+            let large = vreinterpretq_s8_u8(vandq_u8(codes, vdupq_n_u8(128)));
+            let (mut sums, mut negative) = (sums, vdupq_n_s32(0));
+            core::arch::asm!("sdot {s:v}.4s, {a:v}.16b, {b:v}.16b", s = inout(vreg) sums, a = in(vreg) small,
+                b = in(vreg) x, options(pure, nomem, nostack, preserves_flags));
+            core::arch::asm!("sdot {s:v}.4s, {a:v}.16b, {b:v}.16b", s = inout(vreg) negative, a = in(vreg) large,
+                b = in(vreg) x, options(pure, nomem, nostack, preserves_flags));
+            vsubq_s32(sums, negative)
+        }
+    }
+}
+
+impl<D: ByteDot> Simd for Neon<D> {
+    type F = F32x4;
+
+    #[inline(always)]
+    unsafe fn unpack(bits: usize, codes: *const u8, n: usize, out: *mut u8) {
+        // SAFETY: the same contract; `n` is a multiple of 32.
+        unsafe {
+            match bits {
+                8 => std::ptr::copy_nonoverlapping(codes, out, n),
+                4 => {
+                    for i in (0..n).step_by(32) {
+                        let packed = vld1q_u8(codes.add(i / 2));
+                        let pair = uint8x16x2_t(vandq_u8(packed, vdupq_n_u8(15)), vshrq_n_u8::<4>(packed));
+                        vst2q_u8(out.add(i), pair);
+                    }
+                }
+                _ => unpack::unpack(bits, codes, n, out),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gemv_i8(w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32]) {
+        let unit = x.layout.unit;
+        let mut bytes = [0u8; 64];
+        for (row, out) in rows.zip(out) {
+            // SAFETY: the instruction set is there; a unit (32 or 64 columns) lies inside the row.
+            unsafe {
+                let mut sum = vdupq_n_f32(0.0);
+                let mut total = 0.0;
+                for index in 0..w.cols / unit {
+                    let column = index * unit;
+                    let mut dots = vdupq_n_s32(0);
+                    match x.layout.order {
+                        Order::Natural => {
+                            Self::unpack(w.bits, w.code_ptr(row, column), unit, bytes.as_mut_ptr());
+                            for i in (0..unit).step_by(16) {
+                                let codes = vld1q_u8(bytes.as_ptr().add(i));
+                                dots = D::dot(dots, codes, vld1q_s8(x.codes.as_ptr().add(column + i)));
+                            }
+                        }
+                        Order::Split(block) => {
+                            let start = column - column % block;
+                            let half = block.min(w.cols - start) / 2;
+                            let at = x.codes.as_ptr().add(start + (column - start) / 2);
+                            for i in (0..unit / 2).step_by(16) {
+                                let packed = vld1q_u8(w.code_ptr(row, column).add(i));
+                                let even = vandq_u8(packed, vdupq_n_u8(15));
+                                dots = D::dot(dots, even, vld1q_s8(at.add(i)));
+                                dots = D::dot(dots, vshrq_n_u8::<4>(packed), vld1q_s8(at.add(half + i)));
+                            }
+                        }
+                    }
+                    let group = column / w.group;
+                    let scale = w.scale(row, group) * x.scales[index];
+                    sum = vfmaq_n_f32(sum, vcvtq_f32_s32(dots), scale);
+                    total += w.bias(row, group) * x.sums[index];
+                }
+                *out = vaddvq_f32(sum) + total;
+            }
+        }
+    }
+}

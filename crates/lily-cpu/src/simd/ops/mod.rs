@@ -1,0 +1,20 @@
+//! The floating-point kernels, written once over [`Vector`] and compiled for each tier.
+//!
+//! Every function is `unsafe` for the instruction set alone: slices carry their lengths, and lengths that must agree
+//! are asserted by the safe methods of [`super::Kernels`].
+
+mod attention;
+mod elementwise;
+mod gdn;
+mod gemv_f32;
+mod math;
+mod norm;
+mod quantize;
+
+pub(super) use attention::attend_page;
+pub(super) use elementwise::{accumulate, conv_silu, dot, round_bf16, scale_sigmoid, silu_mul};
+pub(super) use gdn::gdn_scan;
+pub(super) use gemv_f32::{dequantize_row, gemv_affine_f32, gemv_dense};
+pub(super) use math::softmax;
+pub(super) use norm::{gated_norm, l2_normalize, rms_norm};
+pub(super) use quantize::quantize;

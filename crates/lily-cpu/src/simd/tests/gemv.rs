@@ -1,0 +1,165 @@
+//! Matrix times vector.
+
+use super::{Noise, affine, assert_close, dense, product, tiers};
+use crate::{
+    activations::{Layout, QuantRows},
+    linear::{Linear, View},
+    simd::Kernels,
+};
+use lily_checkpoint::Dtype;
+
+/// Widths around every block of the kernels: a unit, a vector, a block of sixteen units, and beyond.
+const COLS: [usize; 10] = [64, 128, 192, 320, 512, 576, 1024, 1088, 2048, 4096];
+
+fn quantized(kernels: &Kernels, layout: Layout, x: &[f32]) -> QuantRows {
+    let mut rows = QuantRows::new(layout, 1, x.len());
+    rows.row_mut(0).quantize(kernels, x);
+    rows
+}
+
+/// Activations that 8 bits hold exactly: whole multiples of a step, 127 of them somewhere in each 32 columns.
+fn exact_in_8_bits(noise: &mut Noise, cols: usize) -> Vec<f32> {
+    let mut x: Vec<f32> = (0..cols).map(|_| (noise.bits() % 255) as f32 / 64.0 - 127.0 / 64.0).collect();
+    for unit in x.chunks_mut(32) {
+        let at = noise.bits() as usize % unit.len();
+        unit[at] = if noise.bits() % 2 == 0 { 127.0 } else { -127.0 } / 64.0;
+    }
+    x
+}
+
+fn i8_product(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
+    let View::Affine(view) = linear.view() else { unreachable!("the matrix is quantised") };
+    let layout = linear.layout(128).expect("a quantised matrix has a layout");
+    let x = quantized(kernels, layout, x);
+    let mut out = vec![f32::NAN; linear.rows()];
+    // In two calls, so that a row offset matters.
+    let cut = linear.rows() / 2;
+    let (first, second) = out.split_at_mut(cut);
+    kernels.gemv_i8(&view, 0..cut, &x.row(0), first);
+    kernels.gemv_i8(&view, cut..linear.rows(), &x.row(0), second);
+    out
+}
+
+#[test]
+fn packed_rows_times_8_bit_vectors() {
+    let mut noise = Noise(1);
+    for bits in [2, 3, 4, 5, 6, 8] {
+        for group in [32, 64, 128] {
+            for cols in COLS.into_iter().chain([32, 96, 160, 544]).filter(|cols| cols % group == 0) {
+                let dtype = [Dtype::Bf16, Dtype::F16, Dtype::F32][noise.bits() as usize % 3];
+                let rows = 1 + noise.bits() as usize % 5;
+                let (linear, values) = affine(&mut noise, rows, cols, bits, group, dtype);
+                let x = exact_in_8_bits(&mut noise, cols);
+                let expected = product(&values, &x);
+                for kernels in tiers() {
+                    let what = format!("{} {bits} bits, group {group}, {rows} x {cols}", kernels.tier());
+                    assert_close(&what, &i8_product(kernels, &linear, &x), &expected, 2e-5);
+                }
+            }
+        }
+    }
+}
+
+/// The largest codes and activations: products of pairs leave 16 bits in the widest codes.
+#[test]
+fn sums_do_not_saturate() {
+    let mut noise = Noise(2);
+    for bits in [2, 3, 4, 5, 6, 8] {
+        let (linear, values) = affine(&mut noise, 3, 256, bits, 64, Dtype::F32);
+        let _ = values;
+        let top = ((1u32 << bits) - 1) as f32;
+        let View::Affine(view) = linear.view() else { unreachable!("the matrix is quantised") };
+        let codes = vec![0xffu8; view.codes.len()];
+        let full = crate::linear::AffineView { codes: &codes, ..view };
+        for sign in [1.0, -1.0] {
+            let x = vec![sign; 256];
+            for kernels in tiers() {
+                let x = quantized(kernels, linear.layout(128).expect("a layout"), &x);
+                let mut out = [0.0; 3];
+                kernels.gemv_i8(&full, 0..3, &x.row(0), &mut out);
+                for (row, out) in out.iter().enumerate() {
+                    let expected: f32 =
+                        (0..4).map(|g| (view.scale(row, g) * top + view.bias(row, g)) * 64.0 * sign).sum();
+                    assert!(
+                        (out - expected).abs() < 1e-3,
+                        "{} {bits} bits: {out} {expected}",
+                        kernels.tier()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_rows_times_f32_vectors() {
+    let mut noise = Noise(3);
+    for bits in [2, 3, 4, 5, 6, 8] {
+        for group in [32, 64, 128] {
+            for cols in [32, 64, 96, 128, 320, 2048].into_iter().filter(|cols| cols % group == 0) {
+                let (linear, values) = affine(&mut noise, 3, cols, bits, group, Dtype::Bf16);
+                let x = noise.numbers(cols);
+                let expected = product(&values, &x);
+                let View::Affine(view) = linear.view() else { unreachable!("the matrix is quantised") };
+                for kernels in tiers() {
+                    let mut out = [0.0; 3];
+                    kernels.gemv_affine_f32(&view, 0..3, &x, &mut out);
+                    let what = format!("{} {bits} bits, group {group}, {cols}", kernels.tier());
+                    assert_close(&what, &out, &expected, 1e-5);
+                    let mut row = vec![0.0; cols];
+                    kernels.dequantize_row(&view, 2, &mut row);
+                    assert_close(&what, &row, &values[2 * cols..], 1e-6);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_rows_times_f32_vectors() {
+    let mut noise = Noise(4);
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        for cols in [1, 3, 15, 16, 17, 63, 64, 65, 320, 2047] {
+            let (linear, values) = dense(&mut noise, 3, cols, dtype);
+            let x = noise.numbers(cols);
+            let expected = product(&values, &x);
+            let View::Dense(view) = linear.view() else { unreachable!("the matrix is plain") };
+            for kernels in tiers() {
+                let mut out = [0.0; 2];
+                kernels.gemv_dense(&view, 1..3, &x, &mut out);
+                let what = format!("{} {dtype:?} {cols}", kernels.tier());
+                assert_close(&what, &out, &expected[1..], 1e-5);
+            }
+        }
+    }
+}
+
+/// What is quantised comes back within half a step; NaN and infinities are not lost.
+#[test]
+fn quantisation_rounds_to_the_nearest_step() {
+    let mut noise = Noise(5);
+    let x = noise.numbers(192);
+    for kernels in tiers() {
+        for (bits, group) in [(4, 64), (4, 32), (8, 64), (8, 128)] {
+            let (linear, _) = affine(&mut noise, 1, 384, bits, group, Dtype::F32);
+            let layout = linear.layout(128).expect("a layout");
+            let rows = quantized(kernels, layout, &x);
+            let row = rows.row(0);
+            for (unit, x) in x.chunks_exact(layout.unit).enumerate() {
+                let step = row.scales[unit];
+                let top = x.iter().fold(0.0f32, |top, x| top.max(x.abs()));
+                assert!((step - top / 127.0).abs() < 1e-7);
+                let exact: f32 = x.iter().sum();
+                assert!((row.sums[unit] - exact).abs() <= step * layout.unit as f32 / 2.0);
+            }
+            for bad in [f32::NAN, f32::INFINITY] {
+                let mut x = x.clone();
+                x[70] = bad;
+                let rows = quantized(kernels, layout, &x);
+                assert!(rows.row(0).scales[70 / layout.unit].is_nan());
+                assert!(rows.row(0).scales[0].is_finite());
+            }
+            assert_eq!(quantized(kernels, layout, &[0.0; 64]).row(0).scales[0], 0.0);
+        }
+    }
+}
