@@ -2,14 +2,21 @@
 
 mod byte_level;
 mod detokenizer;
+mod file;
+mod splitter;
 mod table;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use tokenizers::DecoderWrapper;
+use tokenizers::models::bpe::BPE;
+use tokenizers::{Model, NormalizedString, Normalizer, NormalizerWrapper};
 
 pub use self::detokenizer::{Detokenizer, Utf8Decoder};
+use self::file::{Merge, TokenizerFile};
+use self::splitter::Splitter;
 use self::table::TokenTable;
 use crate::{Prompt, TokenId};
 
@@ -26,11 +33,13 @@ pub struct Tokenizer {
 
 #[derive(Debug)]
 struct Inner {
-    /// Reads every spelling of a token with `special: true` as plain text; those of other added tokens are tokens.
-    plain: tokenizers::Tokenizer,
+    normalizer: Option<NormalizerWrapper>,
+    splitter: Splitter,
+    model: BPE,
     /// Finds the spellings of added tokens; a pattern's index is that of its id in `added_ids`.
     added: AhoCorasick,
     added_ids: Vec<TokenId>,
+    added_by_spelling: HashMap<String, TokenId>,
     table: TokenTable,
 }
 
@@ -38,62 +47,39 @@ impl Tokenizer {
     /// From the bytes of `tokenizer.json`.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// What is wrong with the file, or what it asks for that is not supported.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
-        let mut plain = tokenizers::Tokenizer::from_bytes(json).map_err(|error| TokenizerError(error.to_string()))?;
-        if !matches!(plain.get_decoder(), Some(DecoderWrapper::ByteLevel(_))) {
-            return Err(TokenizerError(
-                "its decoder is not ByteLevel\nhint: only byte-level BPE tokenizers, such as Qwen's, are supported"
-                    .to_owned(),
-            ));
-        }
-        plain.set_encode_special_tokens(true);
-        // Padding and truncation are a caller's choice, never the file's.
-        plain.with_padding(None);
-        plain.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
-
-        let mut added: Vec<_> = plain.get_added_tokens_decoder().into_iter().collect();
-        added.sort_by_key(|(id, _)| *id);
-        for (id, token) in &added {
-            if token.special && (token.single_word || token.lstrip || token.rstrip) {
-                return Err(TokenizerError(format!(
-                    "special token {id} ({:?}) sets single_word, lstrip or rstrip, which Lily does not support",
-                    token.content
-                )));
-            }
-            if token.content.is_empty() {
-                return Err(TokenizerError(format!("added token {id} is empty")));
-            }
-        }
-        let matcher = AhoCorasick::builder()
+        let file = TokenizerFile::parse(json)?;
+        let splitter = Splitter::new(&file.pre_tokenizer)?;
+        let table = TokenTable::new(&file)?;
+        let added = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .build(added.iter().map(|(_, token)| token.content.as_str()))
+            .build(file.added_tokens.iter().map(|token| token.content.as_str()))
             .map_err(|error| TokenizerError(error.to_string()))?;
-        let table = TokenTable::new(&plain, added.iter().map(|(id, token)| (*id, token.special)))?;
-        let added_ids = added.iter().map(|(id, _)| TokenId(*id)).collect();
-        Ok(Tokenizer { inner: Arc::new(Inner { plain, added: matcher, added_ids, table }) })
+        let added_ids = file.added_tokens.iter().map(|token| TokenId(token.id)).collect();
+        let added_by_spelling =
+            file.added_tokens.into_iter().map(|token| (token.content, TokenId(token.id))).collect();
+        let merges = file.model.merges.into_iter().map(|Merge(left, right)| (left, right)).collect();
+        let model = BPE::builder()
+            .vocab_and_merges(file.model.vocab, merges)
+            .ignore_merges(file.model.ignore_merges)
+            .build()
+            .map_err(|error| TokenizerError(error.to_string()))?;
+        let normalizer = file.normalizer;
+        Ok(Tokenizer { inner: Arc::new(Inner { normalizer, splitter, model, added, added_ids, added_by_spelling, table }) })
     }
 
     /// Ids of a text in which every added token's spelling is that token (as Hugging Face encodes).
     pub fn encode(&self, text: &str) -> Vec<TokenId> {
         let mut ids = Vec::new();
-        let mut plain_from = 0;
-        for found in self.inner.added.find_iter(text) {
-            let id = self.inner.added_ids[found.pattern()];
-            if self.is_special(id) {
-                self.push_plain(&text[plain_from..found.start()], &mut ids);
-                ids.push(id);
-                plain_from = found.end();
-            }
-        }
-        self.push_plain(&text[plain_from..], &mut ids);
+        self.push_text(text, true, &mut ids);
         ids
     }
 
     /// Ids of a text in which spellings of tokens with `special: true` are plain text.
     pub fn encode_plain(&self, text: &str) -> Vec<TokenId> {
         let mut ids = Vec::new();
-        self.push_plain(text, &mut ids);
+        self.push_text(text, false, &mut ids);
         ids
     }
 
@@ -101,28 +87,62 @@ impl Tokenizer {
     /// request spells a special token, these are the ids that [`Tokenizer::encode`] gives for the whole text.
     pub fn encode_prompt(&self, prompt: &Prompt) -> Vec<TokenId> {
         let mut ids = Vec::new();
-        let mut plain_from = 0;
+        let mut from = 0;
         for span in &prompt.control {
-            let spelling = &prompt.text[span.clone()];
             // A spelling that is no special token of this vocabulary is text like any other.
-            if let Some(id) = self.token_id(spelling).filter(|id| self.is_special(*id)) {
-                self.push_plain(&prompt.text[plain_from..span.start], &mut ids);
+            let id = self.token_id(&prompt.text[span.clone()]).filter(|id| self.is_special(*id));
+            if let Some(id) = id {
+                self.push_text(&prompt.text[from..span.start], false, &mut ids);
                 ids.push(id);
-                plain_from = span.end;
+                from = span.end;
             }
         }
-        self.push_plain(&prompt.text[plain_from..], &mut ids);
+        self.push_text(&prompt.text[from..], false, &mut ids);
         ids
     }
 
-    fn push_plain(&self, text: &str, ids: &mut Vec<TokenId>) {
-        if text.is_empty() {
-            return;
+    fn push_text(&self, text: &str, special: bool, ids: &mut Vec<TokenId>) {
+        let mut from = 0;
+        for found in self.inner.added.find_iter(text) {
+            let id = self.inner.added_ids[found.pattern()];
+            if special || !self.is_special(id) {
+                self.push_ordinary(&text[from..found.start()], ids);
+                ids.push(id);
+                from = found.end();
+            }
         }
-        // Byte-level BPE has a token for every byte, so encoding cannot fail; `from_json` has checked that.
-        match self.inner.plain.encode_fast(text, false) {
-            Ok(encoding) => ids.extend(encoding.get_ids().iter().map(|id| TokenId(*id))),
-            Err(error) => tracing::error!(%error, "a text could not be encoded"),
+        self.push_ordinary(&text[from..], ids);
+    }
+
+    /// Ids of a text in which nothing is an added token.
+    fn push_ordinary(&self, text: &str, ids: &mut Vec<TokenId>) {
+        let mut spelling = String::new();
+        for piece in self.inner.splitter.pieces(&self.normalize(text)) {
+            spelling.clear();
+            spelling.extend(piece.bytes().map(byte_level::letter_of));
+            // Every byte has a token (`TokenTable` checks that), so nothing can be unknown.
+            match self.inner.model.tokenize(&spelling) {
+                Ok(tokens) => ids.extend(tokens.into_iter().map(|token| TokenId(token.id))),
+                Err(error) => tracing::error!(%error, "a text could not be encoded"),
+            }
+        }
+    }
+
+    fn normalize<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.inner.normalizer {
+            // The composed form of ASCII is itself.
+            Some(NormalizerWrapper::NFC(_)) if text.is_ascii() => Cow::Borrowed(text),
+            None => Cow::Borrowed(text),
+            Some(normalizer) => {
+                let mut normalized = NormalizedString::from(text);
+                match normalizer.normalize(&mut normalized) {
+                    Ok(()) => Cow::Owned(normalized.get().to_owned()),
+                    Err(error) => {
+                        tracing::error!(%error, "a text could not be normalised");
+                        Cow::Borrowed(text)
+                    }
+                }
+            }
         }
     }
 
@@ -145,7 +165,8 @@ impl Tokenizer {
 
     /// The id of a token by its spelling (`<|im_end|>`).
     pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
-        self.inner.plain.token_to_id(spelling).map(TokenId)
+        let added = self.inner.added_by_spelling.get(spelling).copied();
+        added.or_else(|| self.inner.model.token_to_id(spelling).map(TokenId))
     }
 
     /// True for tokens with `special: true`.
