@@ -8,7 +8,7 @@ use crate::request_log::RequestLog;
 use crate::state::Server;
 use crate::turn::{Turn, TurnOptions};
 use lily_engine::{GenerationRequest, TokenId};
-use lily_text::{RenderRequest, prepare_messages};
+use lily_text::{RenderRequest, Tokenizer, prepare_messages};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +16,8 @@ use std::time::Instant;
 pub(crate) struct Prompt {
     /// Its tokens.
     pub(crate) ids: Vec<TokenId>,
+    /// Lengths of the prefixes that later requests are likely to share.
+    pub(crate) borders: Vec<usize>,
     /// Its last characters, which tell in what state the answer begins.
     pub(crate) tail: String,
 }
@@ -42,9 +44,14 @@ pub(crate) async fn start(
     let (prompts, single_call, tools) = match input {
         Input::Text(prompts) => {
             let ids = encode_plain(server, prompts).await?;
-            (ids.into_iter().map(|ids| Prompt { ids, tail: String::new() }).collect(), false, None)
+            (
+                ids.into_iter().map(|ids| Prompt { ids, borders: Vec::new(), tail: String::new() }).collect(),
+                false,
+                None,
+            )
         }
         Input::Chat(conversation) => {
+            conversation.tools.check_strict()?;
             let single_call = !conversation.parallel_tool_calls;
             let (prompt, tools) = render(server, conversation).await?;
             (vec![prompt], single_call, Some(tools))
@@ -55,6 +62,7 @@ pub(crate) async fn start(
         for choice in 0..choices {
             let mut generation = GenerationRequest::new(prompt.ids.clone());
             generation.max_tokens = max_tokens;
+            generation.snapshot_at.clone_from(&prompt.borders);
             generation.sampling = sampling.clone();
             // Choices of one request must differ although they share its seed.
             generation.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
@@ -71,6 +79,21 @@ pub(crate) async fn start(
         }
     }
     Ok(turns)
+}
+
+/// Where a conversation's prompt is worth a snapshot: before the answer's header (the same question again, or the next
+/// turn when thinking is left out of it), before the last user's turn (another question in its place), and after the
+/// first turn (another conversation with the same instructions and tools).
+fn borders(tokenizer: &Tokenizer, ids: &[TokenId]) -> Vec<usize> {
+    let Some(start) = tokenizer.token_id("<|im_start|>") else { return Vec::new() };
+    let user = tokenizer.encode("user");
+    let starts = || ids.iter().enumerate().filter(|(_, id)| **id == start).map(|(at, _)| at);
+    let is_user = |at: &usize| ids[at + 1..].starts_with(&user);
+    let mut borders: Vec<usize> =
+        [starts().nth(1), starts().rfind(is_user), starts().next_back()].into_iter().flatten().collect();
+    borders.sort_unstable();
+    borders.dedup();
+    borders
 }
 
 /// Encodes plain prompts.
@@ -111,7 +134,7 @@ pub(crate) async fn render(
     let server = Arc::clone(server);
     blocking(move || {
         let tools = match conversation.tool_choice {
-            ToolChoice::Auto => conversation.tools,
+            ToolChoice::Auto => conversation.tools.functions,
             ToolChoice::None => Vec::new(),
         };
         let request = RenderRequest {
@@ -124,7 +147,8 @@ pub(crate) async fn render(
         let ids = server.model.tokenizer.encode_prompt(&prompt);
         let text = prompt.text();
         let tail = text.char_indices().rev().nth(63).map_or(text.as_str(), |(at, _)| &text[at..]).to_owned();
-        Ok((Prompt { ids, tail }, request.tools))
+        let borders = borders(&server.model.tokenizer, &ids);
+        Ok((Prompt { ids, borders, tail }, request.tools))
     })
     .await
 }

@@ -18,7 +18,7 @@ use crate::fields::{Fields, wrong};
 use lily_engine::{SamplingParams, TokenId};
 use lily_text::json::Value;
 use std::time::Duration;
-use tools::ToolChoice;
+use tools::{ToolChoice, Tools};
 
 /// A request, parsed and checked.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ pub(crate) enum PlainPrompt {
 pub(crate) struct Conversation {
     /// As on the wire of chat completions.
     pub(crate) messages: Vec<Value>,
-    /// Function tools, as on the wire of chat completions.
-    pub(crate) tools: Vec<Value>,
+    /// Function tools.
+    pub(crate) tools: Tools,
     /// Whether the model may call them.
     pub(crate) tool_choice: ToolChoice,
     /// More than one call in an answer.

@@ -102,7 +102,7 @@ mod tests {
             let mut read = Vec::new();
             let mut buffer = [0; 8];
             while client.read(&mut buffer).await.is_ok_and(|count| count > 0) {
-                tokio::time::sleep(Duration::from_secs(50)).await;
+                sleep(Duration::from_secs(50)).await;
                 read.extend_from_slice(&buffer);
             }
             read.len()

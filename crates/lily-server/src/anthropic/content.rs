@@ -34,7 +34,7 @@ pub(super) fn read_messages(fields: &mut Fields, most: usize) -> Result<Vec<Valu
             "assistant" => out.push(assistant(&path, content)?),
             // Not of the original, and yet some clients send it.
             "system" => {
-                out.push(message("system", vec![("content", Value::String(text_of(&path, content)?))]))
+                out.push(message("system", vec![("content", Value::String(text_of(&path, content)?))]));
             }
             _ => return Err(ApiError::invalid(fields.at("role"), "must be user or assistant")),
         }

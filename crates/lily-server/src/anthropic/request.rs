@@ -3,7 +3,7 @@
 use super::content::read_messages;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::request::tools::{ToolChoice, check_function, check_named, enforce};
+use crate::request::tools::{ToolChoice, Tools, check_named, enforce};
 use crate::request::{
     Conversation, Input, Request, body_fields, sampling, stop_strings, thinking, unsupported,
 };
@@ -57,12 +57,12 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 
 /// Tools in this format, as chat completions has them. Tools with a type of their own run on the vendor's servers (or
 /// have schemas that only its models know) and are left out.
-fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
     let tools = fields.array("tools")?.unwrap_or_default();
     if tools.len() > most {
         return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
     }
-    let mut functions = Vec::with_capacity(tools.len());
+    let mut read = Tools::default();
     for (index, tool) in tools.into_iter().enumerate() {
         let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
         if tool.string("type")?.is_some_and(|kind| kind != "custom") {
@@ -74,17 +74,18 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> 
         let schema = tool.take("input_schema").map(|schema| ("parameters", schema));
         let parts = [name, description, schema, strict].into_iter().flatten();
         let function = Value::Object(parts.map(|(key, value)| (key.to_owned(), value)).collect());
-        check_function(Fields::new(&tool.at("function"), function.clone())?)?;
-        functions.push(Value::Object(vec![
+        let checked = Fields::new(&tool.at("function"), function.clone())?;
+        let tool = Value::Object(vec![
             ("type".to_owned(), Value::String("function".to_owned())),
             ("function".to_owned(), function),
-        ]));
+        ]);
+        read.add(checked, tool)?;
     }
-    Ok(functions)
+    Ok(read)
 }
 
 /// `tool_choice`, and whether more than one call may be made.
-fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<(ToolChoice, bool), ApiError> {
+fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<(ToolChoice, bool), ApiError> {
     const PATH: &str = "tool_choice";
     let Some(mut choice) = fields.object(PATH)? else { return Ok((ToolChoice::Auto, true)) };
     let parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);

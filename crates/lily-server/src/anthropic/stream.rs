@@ -39,25 +39,25 @@ impl MessageStream {
                 Piece::Reasoning(text) => {
                     self.enter(
                         Open::Thinking,
-                        json!({"type": "thinking", "thinking": "", "signature": ""}),
+                        &json!({"type": "thinking", "thinking": "", "signature": ""}),
                         out,
                     );
-                    self.delta(json!({"type": "thinking_delta", "thinking": text}), out);
+                    self.delta(&json!({"type": "thinking_delta", "thinking": text}), out);
                 }
                 Piece::Content(text) => {
-                    self.enter(Open::Text, json!({"type": "text", "text": ""}), out);
-                    self.delta(json!({"type": "text_delta", "text": text}), out);
+                    self.enter(Open::Text, &json!({"type": "text", "text": ""}), out);
+                    self.delta(&json!({"type": "text_delta", "text": text}), out);
                 }
                 Piece::CallStart { call, name } => {
                     let id = self.server.fresh_id("toolu_");
                     self.enter(
                         Open::Call(call),
-                        json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                        &json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
                         out,
                     );
                 }
                 Piece::CallArguments { text, .. } => {
-                    self.delta(json!({"type": "input_json_delta", "partial_json": text}), out);
+                    self.delta(&json!({"type": "input_json_delta", "partial_json": text}), out);
                 }
                 Piece::CallEnd { .. } => self.close(out),
             }
@@ -65,7 +65,7 @@ impl MessageStream {
     }
 
     /// Makes sure that the right block is open.
-    fn enter(&mut self, block: Open, start: Value, out: &mut Vec<u8>) {
+    fn enter(&mut self, block: Open, start: &Value, out: &mut Vec<u8>) {
         if self.open != Some(block) {
             self.close(out);
             self.open = Some(block);
@@ -74,7 +74,7 @@ impl MessageStream {
         }
     }
 
-    fn delta(&self, delta: Value, out: &mut Vec<u8>) {
+    fn delta(&self, delta: &Value, out: &mut Vec<u8>) {
         let event = json!({"type": "content_block_delta", "index": self.index, "delta": delta});
         sse::named(out, "content_block_delta", &event);
     }

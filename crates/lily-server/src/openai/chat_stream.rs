@@ -27,7 +27,7 @@ impl ChatStream {
         Self { server, head, extras, counts: Counts::default(), started: vec![false; choices] }
     }
 
-    fn chunk(&self, choices: Value, usage: Option<Value>) -> Value {
+    fn chunk(&self, choices: &Value, usage: Option<Value>) -> Value {
         let mut chunk = json!({
             "id": self.head.id,
             "object": "chat.completion.chunk",
@@ -45,20 +45,20 @@ impl ChatStream {
     fn choice(
         &self,
         index: usize,
-        delta: Value,
-        logprobs: Option<Value>,
+        delta: &Value,
+        logprobs: Option<&Value>,
         finish: Option<&str>,
         out: &mut Vec<u8>,
     ) {
         let choice = json!([{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}]);
-        sse::data(out, &self.chunk(choice, None));
+        sse::data(out, &self.chunk(&choice, None));
     }
 
     /// The chunk that opens a choice.
     fn open(&mut self, index: usize, out: &mut Vec<u8>) {
         if let Some(started @ false) = self.started.get_mut(index) {
             *started = true;
-            self.choice(index, json!({"role": "assistant", "content": ""}), None, None, out);
+            self.choice(index, &json!({"role": "assistant", "content": ""}), None, None, out);
         }
     }
 
@@ -125,7 +125,7 @@ impl Encoder for ChatStream {
                     json!({"content": [logprobs::entry(&self.server.model.tokenizer, &logprob)], "refusal": null})
                 });
                 if logprobs.is_some() || delta.as_object().is_some_and(|delta| !delta.is_empty()) {
-                    self.choice(choice, delta, logprobs, None, out);
+                    self.choice(choice, &delta, logprobs.as_ref(), None, out);
                 }
             }
             TurnEvent::Finish(finish) => {
@@ -133,9 +133,9 @@ impl Encoder for ChatStream {
                 self.counts.add(&finish, choice == 0);
                 let delta = self.delta(finish.pieces);
                 if delta.as_object().is_some_and(|delta| !delta.is_empty()) {
-                    self.choice(choice, delta, None, None, out);
+                    self.choice(choice, &delta, None, None, out);
                 }
-                self.choice(choice, json!({}), None, Some(finish_reason(finish.end)), out);
+                self.choice(choice, &json!({}), None, Some(finish_reason(finish.end)), out);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Encoder for ChatStream {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.extras.usage {
-            sse::data(out, &self.chunk(json!([]), Some(self.counts.to_json())));
+            sse::data(out, &self.chunk(&json!([]), Some(self.counts.to_json())));
         }
         out.extend_from_slice(sse::DONE);
     }

@@ -48,7 +48,7 @@ fn completion(
     let mut counts = Counts::default();
     let mut list = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
-        counts.add(&message.finish, index % choices == 0);
+        counts.add(&message.finish, index.is_multiple_of(choices));
         let mut offset = 0;
         let logprobs = || logprobs::legacy(&server.model.tokenizer, &message.logprobs, &mut offset);
         list.push(json!({

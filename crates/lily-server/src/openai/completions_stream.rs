@@ -31,7 +31,7 @@ impl CompletionsStream {
         Self { server, head, choices, extras, counts: Counts::default(), offsets: HashMap::new() }
     }
 
-    fn chunk(&self, choices: Value, usage: Option<Value>) -> Value {
+    fn chunk(&self, choices: &Value, usage: Option<Value>) -> Value {
         let mut chunk = json!({
             "id": self.head.id,
             "object": "text_completion",
@@ -50,12 +50,12 @@ impl CompletionsStream {
         &self,
         index: usize,
         text: &str,
-        logprobs: Option<Value>,
+        logprobs: Option<&Value>,
         finish: Option<&str>,
         out: &mut Vec<u8>,
     ) {
         let choice = json!([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}]);
-        sse::data(out, &self.chunk(choice, None));
+        sse::data(out, &self.chunk(&choice, None));
     }
 
     fn logprobs(&mut self, choice: usize, logprob: Option<TokenLogprob>) -> Option<Value> {
@@ -74,11 +74,11 @@ impl Encoder for CompletionsStream {
             TurnEvent::Token { pieces, logprob } => {
                 let (text, logprobs) = (text_of(pieces), self.logprobs(choice, logprob));
                 if logprobs.is_some() || !text.is_empty() {
-                    self.choice(choice, &text, logprobs, None, out);
+                    self.choice(choice, &text, logprobs.as_ref(), None, out);
                 }
             }
             TurnEvent::Finish(finish) => {
-                self.counts.add(&finish, choice % self.choices == 0);
+                self.counts.add(&finish, choice.is_multiple_of(self.choices));
                 self.choice(choice, &text_of(finish.pieces), None, Some(finish_reason(finish.end)), out);
             }
         }
@@ -90,7 +90,7 @@ impl Encoder for CompletionsStream {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if self.extras.usage {
-            sse::data(out, &self.chunk(json!([]), Some(self.counts.to_json())));
+            sse::data(out, &self.chunk(&json!([]), Some(self.counts.to_json())));
         }
         out.extend_from_slice(sse::DONE);
     }

@@ -13,14 +13,41 @@ pub(crate) enum ToolChoice {
     None,
 }
 
+/// The function tools of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tools {
+    /// As chat completions has them on the wire.
+    pub(crate) functions: Vec<Value>,
+    /// The place of the first whose arguments are to be held to its schema.
+    pub(crate) strict: Option<String>,
+}
+
+impl Tools {
+    /// Adds a tool after checking its function, which is read from the request's own words, for their places.
+    pub(crate) fn add(&mut self, function: Fields, tool: Value) -> Result<(), ApiError> {
+        let path = function.at("strict");
+        if check_function(function)? && self.strict.is_none() {
+            self.strict = Some(path);
+        }
+        self.functions.push(tool);
+        Ok(())
+    }
+
+    /// Refuses what a generation cannot hold to yet; rendering and counting can do without.
+    pub(crate) fn check_strict(&self) -> Result<(), ApiError> {
+        let reason = "arguments are not yet held to their schema; leave it out or send false";
+        self.strict.as_ref().map_or(Ok(()), |path| Err(ApiError::unsupported(path.as_str(), reason)))
+    }
+}
+
 /// The function tools of a request, as they are on the wire. Tools of other types are built-ins of a cloud service
 /// that clients send by habit; they are left out, and the model never hears of them.
-pub(crate) fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+pub(crate) fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
     let tools = fields.array("tools")?.unwrap_or_default();
     if tools.len() > most {
         return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
     }
-    let mut functions = Vec::with_capacity(tools.len());
+    let mut read = Tools::default();
     for (index, tool) in tools.into_iter().enumerate() {
         let mut tool_fields = Fields::new(&format!("tools[{index}]"), tool.clone())?;
         match tool_fields.string("type")?.as_deref() {
@@ -31,14 +58,13 @@ pub(crate) fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>,
         let path = tool_fields.at("function");
         let function =
             tool_fields.object("function")?.ok_or_else(|| ApiError::invalid(path, "is missing"))?;
-        check_function(function)?;
-        functions.push(tool);
+        read.add(function, tool)?;
     }
-    Ok(functions)
+    Ok(read)
 }
 
-/// Checks a function's name, description and parameters.
-pub(crate) fn check_function(mut function: Fields) -> Result<(), ApiError> {
+/// Checks a function's name, description and parameters; true if its arguments are to be held to its schema.
+fn check_function(mut function: Fields) -> Result<bool, ApiError> {
     let path = function.at("name");
     let name = function.string("name")?.ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
     // A name stands between `<function=` and `>` in the model's own format.
@@ -48,16 +74,10 @@ pub(crate) fn check_function(mut function: Fields) -> Result<(), ApiError> {
         return Err(ApiError::invalid(path, reason));
     }
     function.string("description")?;
-    if let Some(parameters) = function.get("parameters") {
-        if !matches!(parameters, Value::Object(_)) {
-            return Err(wrong(&function.at("parameters"), "an object", parameters));
-        }
+    if let Some(parameters) = function.get("parameters").filter(|value| value.as_object().is_none()) {
+        return Err(wrong(&function.at("parameters"), "an object", parameters));
     }
-    if function.boolean("strict")? == Some(true) {
-        let reason = "arguments are not yet held to their schema; leave it out or send false";
-        return Err(ApiError::unsupported(function.at("strict"), reason));
-    }
-    Ok(())
+    Ok(function.boolean("strict")?.unwrap_or(false))
 }
 
 /// The name of a function tool.
@@ -66,7 +86,7 @@ pub(crate) fn name_of(tool: &Value) -> Option<&str> {
 }
 
 /// `tool_choice`: `auto` (also when absent) and `none` are honoured; what would have to be enforced is refused.
-pub(crate) fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<ToolChoice, ApiError> {
+pub(crate) fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<ToolChoice, ApiError> {
     const PATH: &str = "tool_choice";
     let mut choice = match fields.take(PATH) {
         None => return Ok(ToolChoice::Auto),
@@ -94,9 +114,9 @@ pub(crate) fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<ToolCh
 }
 
 /// Checks that a named tool is one of the request's.
-pub(crate) fn check_named(name: Option<String>, path: &str, tools: &[Value]) -> Result<String, ApiError> {
+pub(crate) fn check_named(name: Option<String>, path: &str, tools: &Tools) -> Result<String, ApiError> {
     let name = name.ok_or_else(|| ApiError::invalid(path, "is missing"))?;
-    if tools.iter().any(|tool| name_of(tool) == Some(&name)) {
+    if tools.functions.iter().any(|tool| name_of(tool) == Some(&name)) {
         return Ok(name);
     }
     Err(ApiError::invalid(path, "is not among the tools of this request"))

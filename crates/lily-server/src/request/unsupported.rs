@@ -17,13 +17,9 @@ pub(crate) fn check_chat(fields: &mut Fields) -> Result<(), ApiError> {
             return Err(ApiError::unsupported(name, "is not supported by this server"));
         }
     }
-    if let Some(modalities) = fields.take("modalities") {
-        if modalities != Value::Array(vec![Value::String("text".to_owned())]) {
-            return Err(ApiError::unsupported(
-                "modalities",
-                "this model answers in text only; send [\"text\"]",
-            ));
-        }
+    let text_only = Value::Array(vec![Value::String("text".to_owned())]);
+    if fields.take("modalities").is_some_and(|modalities| modalities != text_only) {
+        return Err(ApiError::unsupported("modalities", "this model answers in text only; send [\"text\"]"));
     }
     allow(fields, "verbosity", &["medium"])?;
     allow(fields, "service_tier", &["auto", "default"])?;
@@ -70,14 +66,14 @@ fn check_guides(fields: &Fields) -> Result<(), ApiError> {
 /// `response_format`: text only.
 fn check_format(fields: &mut Fields) -> Result<(), ApiError> {
     match fields.object("response_format")? {
-        Some(mut format) => check_format_type(format.string("type")?, "response_format"),
+        Some(mut format) => check_format_type(format.string("type")?.as_deref(), "response_format"),
         None => Ok(()),
     }
 }
 
 /// The type of an output format: text only.
-pub(crate) fn check_format_type(kind: Option<String>, path: &str) -> Result<(), ApiError> {
-    match kind.as_deref() {
+pub(crate) fn check_format_type(kind: Option<&str>, path: &str) -> Result<(), ApiError> {
+    match kind {
         Some("text") => Ok(()),
         Some("json_object" | "json_schema") => Err(ApiError::unsupported(
             path,

@@ -65,7 +65,7 @@ fn read_item(mut item: Fields, answer: &mut Answer, messages: &mut Vec<Value>) -
                 }
             }
         }
-        "reasoning" => answer.think(reasoning_of(&mut item)?, messages),
+        "reasoning" => answer.think(&reasoning_of(&mut item)?, messages),
         "function_call" => {
             let name = required(&mut item, "name")?;
             let arguments = Value::String(required(&mut item, "arguments")?);
@@ -94,11 +94,11 @@ struct Answer {
 }
 
 impl Answer {
-    fn think(&mut self, text: String, messages: &mut Vec<Value>) {
+    fn think(&mut self, text: &str, messages: &mut Vec<Value>) {
         if self.text.is_some() || !self.calls.is_empty() {
             self.flush(messages);
         }
-        self.reasoning.push_str(&text);
+        self.reasoning.push_str(text);
     }
 
     fn say(&mut self, text: String, messages: &mut Vec<Value>) {

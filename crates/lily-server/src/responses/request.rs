@@ -3,7 +3,7 @@
 use super::input;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::request::tools::{ToolChoice, check_function, check_named, enforce};
+use crate::request::tools::{ToolChoice, Tools, check_named, enforce};
 use crate::request::{
     Conversation, Input, Request, body_fields, sampling, stop_strings, system, thinking, unsupported,
 };
@@ -98,7 +98,7 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     if let Some(mut text) = fields.object("text")? {
         unsupported::allow(&mut text, "verbosity", &["medium"])?;
         if let Some(mut format) = text.object("format")? {
-            unsupported::check_format_type(format.string("type")?, "text.format")?;
+            unsupported::check_format_type(format.string("type")?.as_deref(), "text.format")?;
         }
     }
     Ok(())
@@ -160,12 +160,12 @@ fn read_conversation(
 }
 
 /// Function tools, as chat completions has them; tools of other types are left out, as everywhere.
-fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
     let tools = fields.array("tools")?.unwrap_or_default();
     if tools.len() > most {
         return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
     }
-    let mut functions = Vec::with_capacity(tools.len());
+    let mut read = Tools::default();
     for (index, tool) in tools.into_iter().enumerate() {
         let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
         match tool.string("type")?.as_deref() {
@@ -177,16 +177,17 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> 
         let parts = ["name", "description", "parameters", "strict"];
         let parts = parts.into_iter().filter_map(|key| tool.take(key).map(|value| (key.to_owned(), value)));
         let function = Value::Object(parts.collect());
-        check_function(Fields::new(path.trim_end_matches('.'), function.clone())?)?;
-        functions.push(Value::Object(vec![
+        let checked = Fields::new(path.trim_end_matches('.'), function.clone())?;
+        let tool = Value::Object(vec![
             ("type".to_owned(), Value::String("function".to_owned())),
             ("function".to_owned(), function),
-        ]));
+        ]);
+        read.add(checked, tool)?;
     }
-    Ok(functions)
+    Ok(read)
 }
 
-fn read_choice(fields: &mut Fields, tools: &[Value]) -> Result<ToolChoice, ApiError> {
+fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<ToolChoice, ApiError> {
     const PATH: &str = "tool_choice";
     let mut choice = match fields.take(PATH) {
         None => return Ok(ToolChoice::Auto),

@@ -1,0 +1,170 @@
+//! Everything is bounded.
+
+use crate::app::{Setup, app};
+use crate::cases::with;
+use axum::body::{Body, Bytes};
+use futures::stream;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::time::Duration;
+
+const CHAT: &str = "/v1/chat/completions";
+
+fn hi() -> Value {
+    json!({"messages": [{"role": "user", "content": "Hi"}], "enable_thinking": false})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies() {
+    let mut setup = Setup::new("Hello.");
+    setup.config.limits.body_bytes = 1000;
+    setup.config.limits.body_timeout = Duration::from_millis(100);
+    let app = setup.start();
+    let large = json!({"messages": [{"role": "user", "content": "x".repeat(2000)}]});
+    let reply = app.post(CHAT, &large).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
+    // Without a length that tells beforehand.
+    let chunks = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(b"          ")));
+    assert_eq!(app.post_raw(CHAT, Body::from_stream(chunks)).await.status, 413);
+    let never = stream::pending::<Result<Bytes, Infallible>>();
+    assert_eq!(app.post_raw(CHAT, Body::from_stream(never)).await.status, 408);
+    let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("reset"))]);
+    assert_eq!(app.post_raw(CHAT, Body::from_stream(broken)).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_faults_have_a_place_and_no_bytes_of_the_body() {
+    let app = app("Hello.");
+    for (body, place) in [
+        ("{\n  \"messages\": [secret", "line 2"),
+        ("", "line 1"),
+        ("[1,2", "line 1"),
+        ("{\"a\":1}}", "line 1, column 8"),
+    ] {
+        let reply = app.post_raw(CHAT, body).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.error().contains(place), "{body:?}: {}", reply.error());
+        assert!(!reply.error().contains("secret"));
+    }
+    let reply = app.post_raw(CHAT, b"{\"a\": \"\xff\"}".to_vec()).await;
+    assert_eq!(reply.status, 400);
+    assert!(reply.error().contains("line 1, column 8"), "{}", reply.error());
+    for body in ["[]", "null", "3", "\"text\""] {
+        assert_eq!(app.post_raw(CHAT, body).await.status, 400, "{body}");
+    }
+    let deep = format!("{{\"messages\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let reply = app.post_raw(CHAT, deep).await;
+    assert_eq!(reply.status, 400);
+    assert!(reply.error().contains("nests deeper"), "{}", reply.error());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts() {
+    let mut setup = Setup::new("Hello.");
+    let limits = &mut setup.config.limits;
+    (limits.messages, limits.tools, limits.stop_strings, limits.stop_bytes, limits.logit_bias) =
+        (3, 2, 2, 8, 2);
+    let app = setup.start();
+    let messages = vec![json!({"role": "user", "content": "Hi"}); 4];
+    let tools = vec![json!({"type": "function", "function": {"name": "f"}}); 3];
+    for (field, value) in [
+        ("messages", json!(messages)),
+        ("tools", json!(tools)),
+        ("stop", json!(["a", "b", "c"])),
+        ("stop", json!("123456789")),
+        ("logit_bias", json!({"1": 1, "2": 1, "3": 1})),
+    ] {
+        let reply = app.post(CHAT, &with(&hi(), &json!({field: value}))).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["error"]["param"]), (400, &json!(field)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_is_a_503_that_says_when_to_come_back() {
+    let mut setup = Setup::new(&"word ".repeat(400));
+    setup.script.decode_time = Duration::from_millis(5);
+    (setup.engine.max_running, setup.engine.max_waiting) = (1, 1);
+    let app = setup.start();
+    let streamed = with(&hi(), &json!({"stream": true}));
+    let running = app.open(CHAT, &streamed).await;
+    while app.engine.metrics().running == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let waiting = app.open(CHAT, &streamed).await;
+    for request in [&hi(), &streamed] {
+        let refused = app.post(CHAT, request).await;
+        assert_eq!((refused.status.as_u16(), &refused.json()["error"]["code"]), (503, &json!("overloaded")));
+        assert_eq!(refused.headers["retry-after"], "2");
+    }
+    drop((running, waiting));
+    app.idle().await;
+    assert_eq!(
+        app.post(CHAT, &with(&hi(), &json!({"max_tokens": 1}))).await.status,
+        200,
+        "and then it works again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_does_not_fit_is_a_400() {
+    let mut setup = Setup::new("Hello.");
+    setup.script.context = 100;
+    let app = setup.start();
+    let request = json!({"messages": [{"role": "user", "content": "word ".repeat(200)}]});
+    for stream in [false, true] {
+        let reply = app.post(CHAT, &with(&request, &json!({"stream": stream}))).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["error"]["code"]),
+            (400, &json!("context_length_exceeded"))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deadlines() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(2);
+    let app = setup.start();
+    let request = with(&hi(), &json!({"deadline_seconds": 0.2}));
+    let reply = app.post(CHAT, &request).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (504, &json!("deadline_exceeded")));
+    let stream = app.post(CHAT, &with(&request, &json!({"stream": true}))).await;
+    let last = stream.chunks().pop().expect("an event");
+    assert_eq!(last["error"]["code"], "deadline_exceeded");
+    assert!(stream.joined("content").contains("word"));
+    app.idle().await;
+}
+
+/// A reader that stands still loses its own stream and nobody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader() {
+    let mut setup = Setup::new(&"word ".repeat(20_000));
+    setup.config.limits.stream_buffer = 64 << 10;
+    let app = setup.start();
+    let mut slow = app.open(CHAT, &with(&hi(), &json!({"stream": true}))).await;
+    assert!(slow.next().await.is_some());
+    let other = app.post(CHAT, &with(&hi(), &json!({"max_tokens": 50}))).await;
+    assert_eq!(other.status, 200, "{}", other.body);
+    app.idle().await;
+    let mut rest = Vec::new();
+    while let Some(bytes) = slow.next().await {
+        rest.extend_from_slice(&bytes);
+    }
+    let rest = String::from_utf8(rest).expect("text");
+    assert!(rest.contains("\"code\":\"slow_reader\""), "the last event says why");
+    assert!(rest.len() < 20_000 * 200, "not all of the answer was kept: {} bytes", rest.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_those_who_leave() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(1);
+    let app = setup.start();
+    for _ in 0..20 {
+        let mut live = app.open(CHAT, &with(&hi(), &json!({"stream": true, "n": 2}))).await;
+        assert!(live.next().await.is_some());
+        drop(live);
+    }
+    app.idle().await;
+    assert_eq!(app.engine.metrics().cancelled, 40);
+}

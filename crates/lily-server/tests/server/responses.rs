@@ -1,0 +1,169 @@
+//! `/v1/responses`.
+
+use crate::app::{Setup, app};
+use crate::cases::with;
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value, json};
+
+const PATH: &str = "/v1/responses";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response() {
+    let reply = app("A thought.\n</think>\n\nHello.")
+        .post(PATH, &json!({"input": "Hi", "metadata": {"a": "b"}}))
+        .await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let reply = reply.json();
+    assert_eq!((&reply["object"], &reply["status"]), (&json!("response"), &json!("completed")));
+    assert_eq!(reply["metadata"], json!({"a": "b"}));
+    let output = reply["output"].as_array().expect("output");
+    assert_eq!(output.len(), 2);
+    assert_eq!(
+        (&output[0]["type"], &output[0]["content"][0]["text"]),
+        (&json!("reasoning"), &json!("A thought."))
+    );
+    assert_eq!((&output[1]["type"], &output[1]["content"][0]["text"]), (&json!("message"), &json!("Hello.")));
+    assert!(
+        reply["usage"]["output_tokens_details"]["reasoning_tokens"].as_u64().is_some_and(|tokens| tokens > 0)
+    );
+}
+
+/// The events of a stream build the very response that the last of them carries.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream() {
+    let app = app("A thought.\n</think>\n\nHello, you.");
+    let stream = app.post(PATH, &json!({"input": "Hi", "stream": true})).await;
+    let events = stream.chunks();
+    let types: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+    assert_eq!(types[..2], ["response.created", "response.in_progress"]);
+    assert_eq!(types.last(), Some(&"response.completed"));
+    let numbers: Vec<u64> = events.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+    assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>());
+    let deltas = |kind: &str| -> String {
+        events
+            .iter()
+            .filter(|event| event["type"] == kind)
+            .filter_map(|event| event["delta"].as_str())
+            .collect()
+    };
+    assert_eq!(deltas("response.output_text.delta"), "Hello, you.");
+    assert_eq!(deltas("response.reasoning_text.delta"), "A thought.");
+    let done: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "response.output_item.done")
+        .map(|event| &event["item"])
+        .collect();
+    let last = &events.last().expect("an event")["response"];
+    assert_eq!(json!(done), last["output"]);
+    let added = types.iter().filter(|kind| **kind == "response.output_item.added").count();
+    assert_eq!(added, done.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_response_is_the_start_of_the_next() {
+    let app = app("A thought.\n</think>\n\nHello.");
+    let first = app.post(PATH, &json!({"input": "Hi", "instructions": "Be brief."})).await.json();
+    let id = first["id"].as_str().expect("an id");
+    let next = json!({"input": "And?", "previous_response_id": id, "instructions": "Be long."});
+    let second = app.post(PATH, &next).await.json();
+    let by_hand = json!({"messages": [
+        {"role": "system", "content": "Be long."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello.", "reasoning_content": "A thought."},
+        {"role": "user", "content": "And?"},
+    ]});
+    assert_eq!(second["usage"]["input_tokens"], app.post("/tokenize", &by_hand).await.json()["count"]);
+
+    let path = format!("{PATH}/{id}");
+    assert_eq!(app.get(&path).await.json(), first);
+    let items = app.get(&format!("{path}/input_items")).await.json();
+    assert_eq!(items["data"][0]["content"][0]["text"], "Hi");
+    let delete = || Request::delete(path.as_str()).body(Body::empty()).expect("a request");
+    assert_eq!(app.send(delete()).await.json()["deleted"], true);
+    assert_eq!(app.send(delete()).await.status, 404);
+    assert_eq!(app.get(&path).await.status, 404);
+    let gone = app.post(PATH, &next).await;
+    assert_eq!((gone.status.as_u16(), &gone.json()["error"]["param"]), (404, &json!("previous_response_id")));
+    let unstored = app.post(PATH, &json!({"input": "Hi", "store": false})).await.json();
+    assert_eq!(app.get(&format!("{PATH}/{}", unstored["id"].as_str().expect("an id"))).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_are_rendered_as_chat_completions_does() {
+    let app = app("Hello.");
+    let items = json!([
+        {"role": "developer", "content": "More rules."},
+        {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [], "encrypted_content": "lily:I call."},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Looking."}]},
+        {"type": "function_call", "call_id": "c1", "name": "get", "arguments": "{\"city\": \"Oslo\"}"},
+        {"type": "function_call", "call_id": "c2", "name": "get", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+        {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "sun"}]},
+    ]);
+    let reply = app.post(PATH, &json!({"input": items, "instructions": "Rules."})).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "get", "arguments": arguments}});
+    let chat = json!({"messages": [
+        {"role": "system", "content": "Rules.\n\nMore rules."},
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": "Looking.", "reasoning_content": "I call.",
+         "tool_calls": [call("c1", "{\"city\": \"Oslo\"}"), call("c2", "{}")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "rain"},
+        {"role": "tool", "tool_call_id": "c2", "content": "sun"},
+    ]});
+    assert_eq!(reply.json()["usage"]["input_tokens"], app.post("/tokenize", &chat).await.json()["count"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thinking_can_be_carried_by_the_client() {
+    let app = app("A thought.\n</think>\n\nHello.");
+    let request = json!({"input": "Hi", "store": false, "include": ["reasoning.encrypted_content"]});
+    let reply = app.post(PATH, &request).await.json();
+    assert_eq!(reply["output"][0]["encrypted_content"], "lily:A thought.");
+    let without = app.post(PATH, &json!({"input": "Hi"})).await.json();
+    assert_eq!(without["output"][0]["encrypted_content"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_and_faults() {
+    let app = app("one two three four");
+    let cut = app.post(PATH, &json!({"input": "Hi", "max_output_tokens": 2})).await.json();
+    assert_eq!(
+        (&cut["status"], &cut["incomplete_details"]["reason"]),
+        (&json!("incomplete"), &json!("max_output_tokens"))
+    );
+    let stream = app.post(PATH, &json!({"input": "Hi", "max_output_tokens": 2, "stream": true})).await;
+    assert_eq!(stream.chunks().pop().expect("an event")["type"], "response.incomplete");
+    for (field, value) in [
+        ("background", json!(true)),
+        ("truncation", json!("auto")),
+        ("prompt", json!({"id": "p"})),
+        ("conversation", json!("c")),
+        ("tool_choice", json!("required")),
+        ("text.format", json!({"format": {"type": "json_object"}})),
+        ("reasoning.summary", json!({"summary": "detailed"})),
+        ("input[0].type", json!([{"type": "item_reference", "id": "x"}])),
+        (
+            "input[0].content[0].type",
+            json!([{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}]),
+        ),
+        ("input[0].role", json!([{"role": "robot", "content": "x"}])),
+        ("max_tokens", json!(5)),
+    ] {
+        let root = field.split(['[', '.']).next().expect("a root");
+        let reply = app.post(PATH, &with(&json!({"input": "Hi"}), &json!({root: value}))).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["error"]["param"]),
+            (400, &json!(field)),
+            "{}",
+            reply.body
+        );
+    }
+    let mut setup = Setup::new("Hello, how are you?");
+    setup.script.fail_after = Some(2);
+    let stream = setup.start().post(PATH, &json!({"input": "Hi", "stream": true})).await;
+    let last = stream.chunks().pop().expect("an event");
+    assert_eq!((&last["type"], &last["response"]["status"]), (&json!("response.failed"), &json!("failed")));
+}

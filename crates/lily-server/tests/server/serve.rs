@@ -1,0 +1,148 @@
+//! The server on a real socket.
+
+use crate::app::Setup;
+use lily_engine::Engine;
+use lily_server::{ServeError, ServerConfig, serve};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+struct Running {
+    address: SocketAddr,
+    engine: Engine,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), ServeError>>,
+}
+
+async fn start(mut setup: Setup) -> Running {
+    setup.config.port = 0;
+    let model = setup.model();
+    let engine = model.engine.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (tell, told) = oneshot::channel();
+    let config = setup.config.clone();
+    let task = tokio::spawn(async move {
+        let stopped = async move { drop(stopped.await) };
+        serve(config, model, |address| tell.send(address).expect("the test waits for it"), stopped).await
+    });
+    Running { address: told.await.expect("an address"), engine, stop, task }
+}
+
+/// Sends a chat request and returns the open connection.
+async fn ask(address: SocketAddr, fields: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let body = format!(
+        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hi\"}}],\"enable_thinking\":false{fields}}}"
+    );
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("written");
+    stream
+}
+
+async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    while !text.contains(wanted) {
+        let count = stream.read(&mut buffer).await.expect("read");
+        assert!(count > 0, "{wanted:?} did not come: {text}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_hangs_up_frees_its_place_at_once() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(1);
+    let seen = setup.script.seen.clone();
+    let running = start(setup).await;
+    for fields in [",\"stream\":true", ""] {
+        let before = seen.decoded.load(Ordering::Relaxed);
+        let mut stream = ask(running.address, fields).await;
+        if fields.is_empty() {
+            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        } else {
+            read_until(&mut stream, "word").await;
+        }
+        drop(stream);
+        let started = Instant::now();
+        while running.engine.metrics().running > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert!(started.elapsed() < Duration::from_secs(2), "the generation goes on");
+        }
+    }
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_lets_an_answer_finish() {
+    let mut setup = Setup::new(&"word ".repeat(100));
+    setup.script.decode_time = Duration::from_millis(5);
+    let running = start(setup).await;
+    let mut stream = ask(running.address, ",\"stream\":true").await;
+    read_until(&mut stream, "word").await;
+    drop(running.stop);
+    let rest = read_until(&mut stream, "[DONE]").await;
+    assert!(rest.contains("\"finish_reason\":\"stop\""), "{rest}");
+    running.task.await.expect("no panic").expect("a clean end");
+    assert!(TcpStream::connect(running.address).await.is_err(), "the port is free again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_ends_what_takes_longer_than_the_grace() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(5);
+    setup.config.limits.shutdown_grace = Duration::from_millis(100);
+    let running = start(setup).await;
+    let mut stream = ask(running.address, ",\"stream\":true").await;
+    read_until(&mut stream, "word").await;
+    let started = Instant::now();
+    drop(running.stop);
+    let rest = read_until(&mut stream, "\"error\"").await;
+    assert!(rest.contains("shutting down") && !rest.contains("[DONE]"), "{rest}");
+    running.task.await.expect("no panic").expect("a clean end");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_header_does_not_hold_a_connection() {
+    let mut setup = Setup::new("Hello.");
+    setup.config.limits.header_timeout = Duration::from_millis(100);
+    let running = start(setup).await;
+    let mut stream = TcpStream::connect(running.address).await.expect("a connection");
+    stream.write_all(b"POST /v1/chat").await.expect("written");
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(2), stream.read_to_end(&mut rest)).await;
+    assert!(end.is_ok(), "the connection stayed open");
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_taken_port_is_an_error_that_names_it() {
+    let running = start(Setup::new("Hello.")).await;
+    let config = ServerConfig { port: running.address.port(), ..ServerConfig::default() };
+    let error = serve(config, Setup::new("Hello.").model(), |_| {}, async {}).await.expect_err("taken");
+    assert!(error.to_string().contains(&running.address.to_string()), "{error}");
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loopback_is_the_default() {
+    assert_eq!(ServerConfig::default().host, "127.0.0.1");
+    let running = start(Setup::new("Hello.")).await;
+    assert!(running.address.ip().is_loopback());
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}

@@ -1,0 +1,37 @@
+//! `/tokenize` and `/detokenize`.
+
+use crate::app::{app, tokenizer};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_and_back() {
+    let app = app("");
+    let reply = app.post("/tokenize", &json!({"prompt": "Hello, 東京 <|im_end|>"})).await.json();
+    assert_eq!(reply["count"], json!(reply["tokens"].as_array().map(Vec::len)));
+    let text = app.post("/detokenize", &json!({"tokens": reply["tokens"]})).await.json();
+    assert_eq!(text["prompt"], "Hello, 東京 <|im_end|>");
+    assert_eq!(app.post("/tokenize", &json!({"content": "Hello, 東京 <|im_end|>"})).await.json(), reply);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_what_chat_completions_reads() {
+    let app = app("");
+    let request = json!({"messages": [{"role": "user", "content": "Hi"}], "enable_thinking": false});
+    let count = app.post("/tokenize", &request).await.json()["count"].clone();
+    assert_eq!(app.chat(&request).await.json()["usage"]["prompt_tokens"], count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_are_named() {
+    let app = app("");
+    assert_eq!(app.post("/tokenize", &json!({})).await.json()["error"]["param"], "prompt");
+    assert_eq!(app.post("/detokenize", &json!({})).await.json()["error"]["param"], "tokens");
+    for id in [json!(tokenizer().size()), json!(-1), json!("1"), json!(1e30)] {
+        let reply = app.post("/detokenize", &json!({"tokens": [0, id]})).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["error"]["param"]),
+            (400, &json!("tokens[1]")),
+            "{id}"
+        );
+    }
+}
