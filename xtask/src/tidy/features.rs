@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) -> Result<()> {
 }
 
 /// Everything that cargo resolves with all features of the workspace on, for all targets.
-fn metadata(folder: &Path) -> Result<Value> {
+pub(super) fn metadata(folder: &Path) -> Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--all-features", "--locked"])

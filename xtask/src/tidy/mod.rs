@@ -4,6 +4,7 @@
 mod big_files;
 mod cases;
 mod changelog;
+mod dependencies;
 mod features;
 mod file_length;
 mod layers;
@@ -57,6 +58,11 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "features",
         purpose: "dependency features that must stay off are off",
         run: features::check,
+    },
+    Check {
+        name: "dependencies",
+        purpose: "licences are permissive, the default build compiles no C",
+        run: dependencies::check,
     },
     Check { name: "links", purpose: "relative links in Markdown lead somewhere", run: links::check },
     Check { name: "mentions", purpose: "documents that the code names are there", run: mentions::check },
