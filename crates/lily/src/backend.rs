@@ -4,16 +4,46 @@ use crate::{
     cli::{BackendChoice, GlobalOptions, PrecisionChoice},
     failure::Advice,
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lily_checkpoint::Checkpoint;
-use lily_cpu::ReferenceBackend;
+use lily_cpu::{CpuBackend, CpuOptions, Precision, Profile, ReferenceBackend};
 use lily_engine::Backend;
+
+/// A backend that can tell what its operations cost.
+pub(crate) trait Profiled: Backend {
+    /// Starts collecting; false if this backend does not.
+    fn start_profile(&mut self) -> bool;
+
+    /// What was collected since.
+    fn take_profile(&mut self) -> Option<Profile>;
+}
+
+impl Profiled for CpuBackend {
+    fn start_profile(&mut self) -> bool {
+        Self::start_profile(self);
+        true
+    }
+
+    fn take_profile(&mut self) -> Option<Profile> {
+        Self::take_profile(self)
+    }
+}
+
+impl Profiled for ReferenceBackend {
+    fn start_profile(&mut self) -> bool {
+        false
+    }
+
+    fn take_profile(&mut self) -> Option<Profile> {
+        None
+    }
+}
 
 /// Something to do with a backend of whatever type.
 pub(crate) trait Visitor {
     type Output;
 
-    fn visit<B: Backend>(self, backend: B) -> Self::Output;
+    fn visit<B: Profiled>(self, backend: B) -> Self::Output;
 }
 
 /// Cuts the model's longest context down to `--context`.
@@ -40,11 +70,30 @@ pub(crate) fn visit<V: Visitor>(
     visitor: V,
 ) -> Result<V::Output> {
     match options.backend {
+        BackendChoice::Cpu => {
+            let cpu = CpuOptions {
+                threads: options.threads.map(std::num::NonZeroUsize::get),
+                precision: options.precision.map_or_else(Precision::default, precision),
+                max_context: options.context.map(std::num::NonZeroUsize::get),
+                ..CpuOptions::default()
+            };
+            let backend =
+                CpuBackend::new(checkpoint, &cpu).context("cannot load the model onto the CPU backend")?;
+            Ok(visitor.visit(backend))
+        }
         BackendChoice::Reference => match options.precision {
             Some(PrecisionChoice::Int8 | PrecisionChoice::Bf16) => {
                 Err(Advice::usage("the reference computes in f32 only", "leave --precision away").into())
             }
             None | Some(PrecisionChoice::F32) => Ok(visitor.visit(ReferenceBackend::new(checkpoint))),
         },
+    }
+}
+
+fn precision(choice: PrecisionChoice) -> Precision {
+    match choice {
+        PrecisionChoice::Int8 => Precision::Int8,
+        PrecisionChoice::Bf16 => Precision::Bf16,
+        PrecisionChoice::F32 => Precision::F32,
     }
 }

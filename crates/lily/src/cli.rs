@@ -34,7 +34,7 @@ pub(crate) struct GlobalOptions {
     pub(crate) model: Option<String>,
 
     /// What runs the model
-    #[arg(long, global = true, value_enum, default_value_t = BackendChoice::Reference, value_name = "NAME")]
+    #[arg(long, global = true, value_enum, default_value_t = BackendChoice::Cpu, value_name = "NAME")]
     pub(crate) backend: BackendChoice,
 
     /// Threads that compute [default: all cores]
@@ -61,6 +61,8 @@ pub(crate) struct GlobalOptions {
 /// The implementations of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendChoice {
+    /// Packed weights, SIMD kernels, all cores
+    Cpu,
     /// Plain f32, slow: the oracle that the others are checked against
     Reference,
 }

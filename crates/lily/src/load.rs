@@ -1,7 +1,7 @@
 //! A model made ready to answer.
 
 use crate::{
-    backend::{self, Visitor},
+    backend::{self, Profiled, Visitor},
     cli::GlobalOptions,
     model::{ModelSource, TextModel},
     progress,
@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Result, anyhow};
 use lily_checkpoint::Checkpoint;
-use lily_engine::{Backend, Engine, EngineOptions, GenerationRequest, SamplingParams, TokenId};
+use lily_engine::{Engine, EngineOptions, GenerationRequest, SamplingParams, TokenId};
 use std::time::{Duration, Instant};
 
 /// A running engine, with all that turns messages into requests.
@@ -78,7 +78,7 @@ struct StartEngine<'a, T, J> {
 impl<T, J: FnOnce(T) -> Result<TextModel>> Visitor for StartEngine<'_, T, J> {
     type Output = Result<(TextModel, Vec<TokenId>, Engine)>;
 
-    fn visit<B: Backend>(self, backend: B) -> Self::Output {
+    fn visit<B: Profiled>(self, backend: B) -> Self::Output {
         let text = (self.join)(self.text)?;
         let stop_ids = text.stop_ids(self.checkpoint);
         let engine = Engine::start(backend, text.tokenizer.clone(), self.options);

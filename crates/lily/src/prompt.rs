@@ -2,7 +2,7 @@
 
 use crate::{model::TextModel, reasoning::Splitter};
 use anyhow::Result;
-use lily_text::{RenderRequest, TokenId, prepare_messages};
+use lily_text::{RenderRequest, TemplateError, TokenId, prepare_messages};
 
 /// A prompt, ready for the engine.
 #[derive(Debug, Clone)]
@@ -19,7 +19,13 @@ pub(crate) struct PromptTokens {
 /// Renders a request with the model's chat template. Messages are as on the wire.
 pub(crate) fn render(model: &TextModel, request: &RenderRequest) -> Result<PromptTokens> {
     let template = model.template()?;
-    let messages = prepare_messages(request.messages.clone())?;
+    let messages = prepare_messages(request.messages.clone()).map_err(|error| {
+        // Where the template itself refuses such a message, its own words say it.
+        match template.render(request) {
+            Err(refusal @ TemplateError::Refused(_)) => anyhow::Error::new(refusal),
+            _ => error.into(),
+        }
+    })?;
     let request = RenderRequest { messages, ..request.clone() };
     let prompt = template.render(&request)?;
     let tokens = model.tokenizer.encode_prompt(&prompt);

@@ -8,7 +8,7 @@ use lily_engine::SamplingParams;
 #[command(next_help_heading = "Sampling options (defaults: the model's generation_config.json)")]
 pub(crate) struct SamplingArgs {
     /// 0 always takes the most probable token; higher is more varied
-    #[arg(short, long, value_name = "T")]
+    #[arg(short, long, value_name = "T", allow_negative_numbers = true)]
     pub(crate) temperature: Option<f32>,
 
     /// Choose among the K most probable tokens; 0 is off
@@ -16,15 +16,15 @@ pub(crate) struct SamplingArgs {
     pub(crate) top_k: Option<usize>,
 
     /// Choose among the most probable tokens that together hold this probability, in (0, 1]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(crate) top_p: Option<f32>,
 
     /// Drop tokens less probable than this share of the best one, in [0, 1]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(crate) min_p: Option<f32>,
 
     /// Make tokens of prompt and answer less likely to come again; 1 is off
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) repetition_penalty: Option<f32>,
 
     /// Last tokens that the repetition penalty looks at

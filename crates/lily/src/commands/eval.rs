@@ -1,7 +1,7 @@
 //! `lily eval`: how close a backend comes to a reference, and perplexity of a text.
 
 use crate::{
-    backend::{self, Visitor},
+    backend::{self, Profiled, Visitor},
     cli::GlobalOptions,
     failure::Advice,
     model::ModelSource,
@@ -108,7 +108,7 @@ impl Visitor for Runner<'_> {
     /// The outcome for people, and the same as JSON.
     type Output = Result<(String, Value)>;
 
-    fn visit<B: Backend>(self, mut backend: B) -> Self::Output {
+    fn visit<B: Profiled>(self, mut backend: B) -> Self::Output {
         let target = match self.terminal.shows_progress() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),

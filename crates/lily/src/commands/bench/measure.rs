@@ -1,9 +1,13 @@
 //! Timed calls of a backend.
 
-use super::series::{Series, Shape};
-use crate::terminal::Terminal;
+use super::{
+    BenchArgs,
+    series::{Series, Shape},
+};
+use crate::{backend::Profiled, failure::Advice, terminal::Terminal};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use lily_cpu::Profile;
 use lily_engine::{Backend, DecodeStep, LogitsWanted, TokenId};
 use std::{
     collections::HashSet,
@@ -11,26 +15,24 @@ use std::{
 };
 
 /// A backend under measurement.
-pub(super) struct Bench<B: Backend> {
+pub(super) struct Bench<B> {
     backend: B,
     warmups: usize,
     rounds: usize,
+    /// One round more, with a profile.
+    ops: bool,
     status: ProgressBar,
     /// The very first call: its shape and time. It pays for pages not yet read and for lazy set-up.
     pub(super) first_call: Option<(Shape, Duration)>,
 }
 
-impl<B: Backend> Bench<B> {
-    pub(super) fn new(backend: B, warmups: usize, rounds: usize, terminal: &Terminal) -> Self {
+impl<B: Profiled> Bench<B> {
+    pub(super) fn new(backend: B, args: &BenchArgs, terminal: &Terminal) -> Self {
         let shown = terminal.shows_progress();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Self {
-            backend,
-            warmups,
-            rounds,
-            status: ProgressBar::with_draw_target(None, target),
-            first_call: None,
-        }
+        let status = ProgressBar::with_draw_target(None, target);
+        let BenchArgs { warmups, rounds, ops, .. } = *args;
+        Self { backend, warmups, rounds, ops, status, first_call: None }
     }
 
     /// A prompt of `tokens` tokens, from an empty state to the logits of the last.
@@ -38,13 +40,13 @@ impl<B: Backend> Bench<B> {
         let shape = Shape::Prefill { tokens };
         let prompt = prompt(tokens, self.backend.vocab_size());
         let mut logits = Vec::new();
-        let rounds = self.rounds(shape, |backend| {
+        let (rounds, profile) = self.rounds(shape, |backend| {
             let mut state = backend.new_state()?;
             let start = Instant::now();
             prefill(backend, &mut state, &prompt, &mut logits)?;
             Ok(start.elapsed())
         })?;
-        Ok(Series { shape, rounds, distinct: None })
+        Ok(Series { shape, rounds, profile, distinct: None })
     }
 
     /// `steps` greedy tokens after a context of `context` tokens.
@@ -61,7 +63,7 @@ impl<B: Backend> Bench<B> {
 
         let mut logits = Vec::new();
         let mut seen = HashSet::new();
-        let rounds = self.rounds(shape, |backend| {
+        let (rounds, profile) = self.rounds(shape, |backend| {
             let mut state = backend.restore(&snapshot)?;
             logits.clone_from(&first);
             seen.clear();
@@ -73,15 +75,15 @@ impl<B: Backend> Bench<B> {
             }
             Ok(start.elapsed())
         })?;
-        Ok(Series { shape, rounds, distinct: Some(seen.len()) })
+        Ok(Series { shape, rounds, profile, distinct: Some(seen.len()) })
     }
 
-    /// Warms up, then measures.
+    /// Warms up, then measures; a profile, if one is wanted, comes from a round of its own.
     fn rounds(
         &mut self,
         shape: Shape,
         mut round: impl FnMut(&mut B) -> Result<Duration>,
-    ) -> Result<Vec<Duration>> {
+    ) -> Result<(Vec<Duration>, Option<Profile>)> {
         let mut times = Vec::new();
         for index in 0..self.warmups + self.rounds {
             self.status.set_message(shape.name());
@@ -92,8 +94,20 @@ impl<B: Backend> Bench<B> {
                 times.push(time);
             }
         }
+        let mut profile = None;
+        if self.ops {
+            if !self.backend.start_profile() {
+                return Err(Advice::usage(
+                    "this backend does not profile its operations",
+                    "leave --ops away",
+                )
+                .into());
+            }
+            round(&mut self.backend)?;
+            profile = self.backend.take_profile();
+        }
         self.status.finish_and_clear();
-        Ok(times)
+        Ok((times, profile))
     }
 }
 

@@ -4,14 +4,15 @@
 //! fixed prompt; every round in the output; the machine's ceilings measured in the same run, before and after.
 
 mod ceiling;
-mod load;
 mod measure;
+mod ops;
+mod others;
 mod report;
 mod series;
 mod traffic;
 
 use crate::{
-    backend::{self, Visitor},
+    backend::{self, Profiled, Visitor},
     cli::GlobalOptions,
     failure::Advice,
     model::ModelSource,
@@ -21,7 +22,6 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use lily_checkpoint::Checkpoint;
-use lily_engine::Backend;
 use measure::Bench;
 use report::Report;
 use std::{process::ExitCode, time::Instant};
@@ -59,6 +59,10 @@ pub(crate) struct BenchArgs {
     /// Unmeasured rounds per shape before those
     #[arg(long, default_value_t = 2, value_name = "N")]
     warmups: usize,
+
+    /// After the measured rounds, one more with a profile: time, bytes and speed of every operation
+    #[arg(long)]
+    ops: bool,
 
     /// Write one JSON object instead of the table
     #[arg(long)]
@@ -119,7 +123,7 @@ struct Runner<'a> {
 impl Visitor for Runner<'_> {
     type Output = Result<Report>;
 
-    fn visit<B: Backend>(self, backend: B) -> Result<Report> {
+    fn visit<B: Profiled>(self, backend: B) -> Result<Report> {
         let Self { args, options, terminal, checkpoint, model, prefill, decode, start } = self;
         let loaded = start.elapsed();
         let longest = decode.iter().map(|context| context + args.steps).chain(prefill.iter().copied()).max();
@@ -130,11 +134,11 @@ impl Visitor for Runner<'_> {
             )
             .into());
         }
-        let (machine, description) = (load::Sample::now(), backend.describe());
+        let (machine, description) = (others::Sample::now(), backend.describe());
         let threads = options.threads.map(std::num::NonZeroUsize::get);
         let measure = |message| progress::spin(terminal, message, || ceiling::measure(threads));
         let before = measure("measuring the machine");
-        let mut bench = Bench::new(backend, args.warmups, args.rounds, terminal);
+        let mut bench = Bench::new(backend, args, terminal);
         let mut series = Vec::new();
         for &tokens in &prefill {
             series.push(bench.prefill(tokens)?);

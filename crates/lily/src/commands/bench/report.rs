@@ -2,6 +2,7 @@
 
 use super::{
     ceiling::Ceilings,
+    ops,
     series::{Series, Shape},
     traffic::Traffic,
 };
@@ -131,6 +132,11 @@ impl Report {
                 median / floor * 100.0,
             )?;
         }
+        for series in &self.series {
+            if let Some(profile) = &series.profile {
+                write!(out, "\n{}", ops::table(&series.shape.name(), profile, self.bandwidth()))?;
+            }
+        }
         Ok(())
     }
 
@@ -154,6 +160,7 @@ impl Report {
                 "spread": series.spread(),
                 "floor": self.floor(series.shape),
                 "distinct_tokens": series.distinct,
+                "ops": series.profile.as_ref().map(ops::json),
             })
         });
         json!({

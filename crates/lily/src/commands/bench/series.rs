@@ -1,5 +1,6 @@
 //! The rounds of one shape.
 
+use lily_cpu::Profile;
 use std::time::Duration;
 
 /// What a series measures.
@@ -34,6 +35,8 @@ impl Shape {
 pub(super) struct Series {
     pub(super) shape: Shape,
     pub(super) rounds: Vec<Duration>,
+    /// Of one more round.
+    pub(super) profile: Option<Profile>,
     /// Distinct ids among the decoded tokens of the last round.
     pub(super) distinct: Option<usize>,
 }
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn median_range_and_spread() {
         let rounds = [100, 50, 200].map(Duration::from_millis).to_vec();
-        let series = Series { shape: Shape::Prefill { tokens: 10 }, rounds, distinct: None };
+        let series = Series { shape: Shape::Prefill { tokens: 10 }, rounds, profile: None, distinct: None };
         assert_eq!(series.rates(), [100.0, 200.0, 50.0]);
         assert_eq!((series.median(), series.range(), series.spread()), (100.0, (50.0, 200.0), 1.5));
         assert_eq!(median(&[4.0, 1.0]), 2.5);
@@ -98,6 +101,7 @@ mod tests {
         let series = |distinct| Series {
             shape: Shape::Decode { context: 1, steps: 64 },
             rounds: vec![Duration::from_secs(1)],
+            profile: None,
             distinct: Some(distinct),
         };
         assert!(series(59).repeats_itself());

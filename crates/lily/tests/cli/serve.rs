@@ -1,0 +1,95 @@
+//! `lily serve`: starts, answers, ends.
+
+use crate::process::{done, lily};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+};
+
+/// A server on a free port; killed if a test fails.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut child = lily(["serve", "--port", "0"].iter().chain(args))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut seen = Vec::new();
+        for line in lines.map_while(Result::ok) {
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                return Self { child, address: address.to_owned() };
+            }
+            seen.push(line);
+        }
+        panic!("the server never listened: {seen:#?}");
+    }
+
+    /// Status line and body of an answer.
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).expect("connected");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer in UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.lines().next().expect("a status").to_owned(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn answers_and_ends_on_a_signal() {
+    let mut server = Server::start(&[]);
+    let (status, body) = server.get("/v1/models");
+    assert!(status.contains("200") && body.contains("lily-nano"), "{status} {body}");
+
+    let body = r#"{"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "chat_template_kwargs": {"enable_thinking": false}}"#;
+    let head = format!(
+        "Host: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}",
+        body.len()
+    );
+    let (status, answer) = server.ask(&format!("POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}"));
+    assert!(
+        status.contains("200") && answer.contains("Hello! How can I help you today?"),
+        "{status} {answer}"
+    );
+
+    #[cfg(unix)]
+    {
+        let pid = server.child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(sent.success());
+        assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+#[test]
+fn keys_are_asked_for() {
+    let server = Server::start(&["--api-key", "secret"]);
+    let (status, _) = server.get("/v1/models");
+    assert!(status.contains("401"), "{status}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_told() {
+    let server = Server::start(&[]);
+    let port = server.address.rsplit(':').next().expect("a port");
+    let done = done(["serve", "--port", port]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains(port) && done.stderr.contains("hint:"), "{}", done.stderr);
+}
