@@ -5,6 +5,7 @@ use crate::{
     LayerWeights, Matrix, MixerWeights, ModelConfig, ModelWeights, MoeWeights, TensorData,
     error::LISTED,
     matrices::{FLOATS, Reader, part},
+    names::{self, Name},
     quant_config::QuantizationConfig,
     table::TensorTable,
 };
@@ -89,9 +90,9 @@ fn layout(config: &ModelConfig, table: &TensorTable) -> Result<Layout, Checkpoin
 }
 
 fn unknown_hint(config: &ModelConfig, name: &str, missing: usize) -> Hint {
-    let bare = match crate::names::normalize(name) {
-        crate::names::Name::Model(bare) => bare,
-        _ => name,
+    let bare = match names::normalize(name) {
+        Name::Model(bare) => bare,
+        Name::Skipped | Name::Unknown => name,
     };
     let layer = bare.strip_prefix("layers.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
     let mut hint = if layer.is_some_and(|layer| layer >= config.layers.len()) {
