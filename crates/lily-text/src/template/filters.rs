@@ -12,6 +12,15 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("string", string);
     environment.add_filter("join", join);
     environment.add_filter("capitalize", |text: &Value| methods::capitalize(&python::to_str(text)));
+    environment.add_filter("int", int);
+    environment.add_filter("float", float);
+    environment.add_filter("wordcount", |text: &Value| word_count(&python::to_str(text)));
+    environment.add_filter("indent", indent);
+    environment.add_test("iterable", |value: &Value| value.is_undefined() || (!value.is_none() && value.try_iter().is_ok()));
+    // What has a length and items by index: texts and dicts too, as in Python.
+    environment.add_test("sequence", |value: &Value| {
+        matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
+    });
     environment.add_test("number", |value: &Value| {
         value.kind() == ValueKind::Number || value.kind() == ValueKind::Bool || is_number(value)
     });
@@ -72,6 +81,108 @@ fn join(state: &State, value: &Value, separator: Option<Value>, rest: Rest<Value
         let text = python::to_str(&item);
         state.consume_fuel((text.len() + separator.len()) as u64 / 64 + 1)?;
         out.push_str(&text);
+    }
+    Ok(Value::from(out))
+}
+
+/// `int(value, default=0, base=10)`: what cannot be read is the default.
+fn int(value: &Value, default: Option<Value>, base: Option<u32>, kwargs: Kwargs) -> Result<Value, Error> {
+    let default = match default {
+        Some(default) => default,
+        None => kwargs.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0)),
+    };
+    let base = match base {
+        Some(base) => base,
+        None => kwargs.get::<Option<u32>>("base")?.unwrap_or(10),
+    };
+    kwargs.assert_all_used()?;
+    if !(2..=36).contains(&base) {
+        return Err(invalid("int: the base must be from 2 to 36"));
+    }
+    if value.is_integer() {
+        return Ok(value.clone());
+    }
+    let whole = match value.as_str() {
+        Some(text) => {
+            let text = methods::strip(text, None, true, true);
+            i128::from_str_radix(text, base).ok().or_else(|| whole_number(text.parse().ok()?))
+        }
+        None if value.kind() == ValueKind::Bool => Some(i128::from(value.is_true())),
+        None => as_float(value).and_then(whole_number),
+    };
+    Ok(whole.map_or(default, Value::from))
+}
+
+fn whole_number(number: f64) -> Option<i128> {
+    // Beyond this a float could not be cast exactly.
+    (number.is_finite() && number.abs() < 1e38).then_some(number as i128)
+}
+
+fn as_float(value: &Value) -> Option<f64> {
+    match number(value) {
+        Some(crate::json::Value::Float(number)) => Some(*number),
+        Some(crate::json::Value::Integer(digits)) => digits.parse().ok(),
+        _ => f64::try_from(value.clone()).ok(),
+    }
+}
+
+/// `float(value, default=0.0)`: what cannot be read is the default.
+fn float(value: &Value, default: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let default = match default {
+        Some(default) => default,
+        None => kwargs.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0.0)),
+    };
+    kwargs.assert_all_used()?;
+    let read = match value.as_str() {
+        Some(text) => methods::strip(text, None, true, true).parse().ok(),
+        None if value.kind() == ValueKind::Bool => Some(f64::from(u8::from(value.is_true()))),
+        None => as_float(value),
+    };
+    Ok(read.map_or(default, super::values::float))
+}
+
+/// Runs of letters, digits and underscores.
+fn word_count(text: &str) -> usize {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty()).count()
+}
+
+/// `indent(s, width=4, first=False, blank=False)`.
+fn indent(
+    value: &Value,
+    width: Option<Value>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let flag = |given: Option<bool>, name: &'static str| match given {
+        Some(flag) => Ok(flag),
+        None => kwargs.get::<Option<bool>>(name).map(Option::unwrap_or_default),
+    };
+    let (first, blank) = (flag(first, "first")?, flag(blank, "blank")?);
+    let width = match width {
+        Some(width) => Some(width),
+        None => kwargs.get::<Option<Value>>("width")?,
+    };
+    kwargs.assert_all_used()?;
+    let indention = match &width {
+        None => " ".repeat(4),
+        Some(width) => match (width.as_str(), width.as_usize()) {
+            (Some(text), _) if text.len() <= tojson::MAX_INDENT => text.to_owned(),
+            (_, Some(width)) if width <= tojson::MAX_INDENT => " ".repeat(width),
+            _ => return Err(invalid("indent: the width must be a small number or a short text")),
+        },
+    };
+    // Jinja2 splits with one newline more, so that a text that ends in one keeps it.
+    let text = python::to_str(value) + "\n";
+    let mut out = String::new();
+    for (index, line) in methods::lines(&text, false).into_iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        if if index == 0 { first } else { blank || !line.is_empty() } {
+            out.push_str(&indention);
+        }
+        out.push_str(line);
     }
     Ok(Value::from(out))
 }

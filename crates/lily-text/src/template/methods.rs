@@ -184,7 +184,7 @@ fn rsplit_blank(text: &str, limit: usize) -> Vec<&str> {
 }
 
 /// `str.splitlines(keepends)`.
-fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
+pub(super) fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
     let ends = |letter: char| {
         matches!(letter, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
     };
@@ -271,7 +271,7 @@ fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
     for letter in text.chars() {
-        if inside { out.extend(letter.to_lowercase()) } else { out.extend(letter.to_uppercase()) }
+        if inside { out.extend(letter.to_lowercase()) } else { push_title_case(letter, &mut out) }
         inside = letter.is_lowercase() || letter.is_uppercase();
     }
     out
@@ -280,11 +280,28 @@ fn title(text: &str) -> String {
 /// `str.capitalize`.
 pub(super) fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        let mut out: String = first.to_uppercase().collect();
+    let mut out = String::new();
+    if let Some(first) = letters.next() {
+        push_title_case(first, &mut out);
         out.push_str(&letters.as_str().to_lowercase());
-        out
-    })
+    }
+    out
+}
+
+/// The title case of a letter: of several letters, the first is upper case (`ß` becomes `Ss`, `ǆ` becomes `ǅ`).
+fn push_title_case(letter: char, out: &mut String) {
+    out.push_str(match letter {
+        'Ǆ' | 'ǅ' | 'ǆ' => "ǅ",
+        'Ǉ' | 'ǈ' | 'ǉ' => "ǈ",
+        'Ǌ' | 'ǋ' | 'ǌ' => "ǋ",
+        'Ǳ' | 'ǲ' | 'ǳ' => "ǲ",
+        _ => {
+            let mut upper = letter.to_uppercase();
+            out.extend(upper.next());
+            out.extend(upper.flat_map(char::to_lowercase));
+            return;
+        }
+    });
 }
 
 fn pad(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {

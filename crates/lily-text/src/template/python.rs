@@ -1,7 +1,10 @@
 //! How Python sees text: whitespace, `str()` and `repr()`.
 
+use std::sync::LazyLock;
+
 use minijinja::Value;
 use minijinja::value::ValueKind;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::values::Number;
 use crate::json::{self, python_float};
@@ -9,6 +12,22 @@ use crate::json::{self, python_float};
 /// `str.isspace`: Unicode's white space, and also the separators U+001C to U+001F.
 pub(super) fn is_space(letter: char) -> bool {
     letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
+}
+
+/// `str.isprintable`: neither of the categories Other nor, but for the blank, Separator.
+fn is_printable(letter: char) -> bool {
+    static HIDDEN: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
+        let parsed = regex_syntax::Parser::new().parse(r"[\p{C}\p{Z}]").map(Hir::into_kind);
+        match parsed {
+            Ok(HirKind::Class(Class::Unicode(class))) => class.iter().map(|range| (range.start(), range.end())).collect(),
+            _ => Vec::new(),
+        }
+    });
+    if letter.is_ascii() {
+        return !letter.is_ascii_control();
+    }
+    let after = HIDDEN.partition_point(|(start, _)| *start <= letter);
+    after == 0 || HIDDEN[after - 1].1 < letter
 }
 
 /// `str(float)`.
@@ -94,8 +113,7 @@ fn push_string_repr(text: &str, out: &mut String) {
                 out.push('\\');
                 out.push(letter);
             }
-            // Python escapes what it holds for unprintable; white space other than the blank is.
-            _ if letter.is_control() || (letter != ' ' && is_space(letter)) => {
+            _ if !is_printable(letter) => {
                 let code = u32::from(letter);
                 out.push_str(&match code {
                     0..=0xff => format!("\\x{code:02x}"),

@@ -8,7 +8,7 @@ use super::python;
 use crate::json::JsonStyle;
 
 /// An indent wider than this is a mistake or an attack.
-const MAX_INDENT: usize = 64;
+pub(super) const MAX_INDENT: usize = 64;
 
 /// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
 pub(super) fn tojson(

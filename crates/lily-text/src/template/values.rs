@@ -38,7 +38,8 @@ fn integer(digits: &str) -> Value {
     }
 }
 
-fn float(number: f64) -> Value {
+/// A float that prints as Python prints it.
+pub(super) fn float(number: f64) -> Value {
     let native = Value::from(number);
     // The engine writes floats without an exponent; those that Python writes otherwise are values of their own. They
     // print and serialise exactly, but cannot be calculated with.
