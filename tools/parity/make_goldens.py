@@ -3,12 +3,16 @@
 
   make_goldens.py nano CHECKPOINT         tests/data/goldens/nano.safetensors and nano-greedy.json
   make_goldens.py nano-long CHECKPOINT    tests/data/goldens/nano-long.safetensors
+  make_goldens.py activations CHECKPOINT  CHECKPOINT/lily-activations.safetensors, for a model of few layers
 
 Install requirements.txt first. README.md in this folder says what is stored and how long it takes.
 """
 import argparse
 import json
 from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
 
 from mlx_model import PRECISION, PRODUCER, MlxModel
 from reference_file import ReferenceFile
@@ -19,6 +23,7 @@ TOP = 64  # tokens stored per position
 FULL_ROWS = 16  # positions of which all logits are stored
 ANSWER_LIMIT = 160  # tokens
 LONG = 20_000  # tokens of the long text
+ACTIVATION_TOKENS = 32
 
 
 def metadata(**more):
@@ -43,7 +48,7 @@ def moby_dick(model):
 
 def nano(folder):
     model = MlxModel(folder)
-    vocab = model.model.args.text_config["vocab_size"]
+    vocab = model.vocab_size
     tools, stop = json.loads((HERE / "tools.json").read_text()), stop_ids(folder)
     sequences, greedy = [("text", tokens) for tokens in texts(model)], []
     for chat in json.loads((HERE / "chats.json").read_text()):
@@ -75,17 +80,35 @@ def nano(folder):
 def nano_long(folder):
     model = MlxModel(folder)
     tokens = moby_dick(model)[:LONG]
-    file = ReferenceFile(model.model.args.text_config["vocab_size"], 2, **metadata(model="lily-nano", text="goldens/text/moby-dick.txt"))
+    file = ReferenceFile(model.vocab_size, 2, **metadata(model="lily-nano", text="goldens/text/moby-dick.txt"))
     file.add("text", tokens, model.logits(tokens))
     file.save(GOLDENS / "nano-long.safetensors")
 
 
+def activations(folder):
+    """Logits, router logits and layer outputs after each token of a prompt of spread-out ids; README.md, "Activations"."""
+    model = MlxModel(folder)
+    tokens = [i * 2654435761 % 2**32 % model.vocab_size for i in range(ACTIVATION_TOKENS)]
+    routers, outputs = model.record()
+    logits = model.logits(tokens)
+    tensors = {
+        "tokens": np.array(tokens, np.uint32),
+        "router_logits": np.stack([np.array(r[0]) for r in routers]),
+        "layer_outputs": np.stack([np.array(o[0]) for o in outputs]),
+        "logits": logits,
+    }
+    for name, tensor in tensors.items():
+        assert name == "tokens" or tensor.dtype == np.float32
+        print(f"{name:14} {tensor.shape}, standard deviation {tensor.std():.3f}")
+    save_file(tensors, folder / "lily-activations.safetensors", {"format": "lily-activations", **metadata()})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["nano", "nano-long"])
+    parser.add_argument("what", choices=["nano", "nano-long", "activations"])
     parser.add_argument("checkpoint", type=Path)
     arguments = parser.parse_args()
-    {"nano": nano, "nano-long": nano_long}[arguments.what](arguments.checkpoint)
+    {"nano": nano, "nano-long": nano_long, "activations": activations}[arguments.what](arguments.checkpoint)
 
 
 if __name__ == "__main__":

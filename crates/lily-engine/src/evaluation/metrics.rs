@@ -146,37 +146,30 @@ impl Moments {
     }
 }
 
-/// Collects positions.
-#[derive(Debug, Clone, Default)]
-pub struct Comparison {
-    kl: Moments,
-    max_kl: f64,
-    max_logprob_difference: f64,
-    top1: Agreement,
-    top1_clear: Agreement,
-    nll: Moments,
-    reference_nll: Moments,
-    difference: Moments,
+/// How far apart two predictions at one position are.
+#[derive(Debug, Clone, Copy)]
+pub struct Position {
+    kl: f64,
+    logprob_difference: f64,
+    equal: bool,
+    clear: bool,
+    /// Negative log-likelihoods of the next token: the path's, the reference's.
+    nll: Option<(f64, f64)>,
 }
 
-impl Comparison {
-    /// Nothing collected yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds one position. `logits` are the path's, over the whole vocabulary; `target` is the token that follows and
-    /// the reference's log-probability of it, where both are known.
+impl Position {
+    /// Compares `logits` (the path's, over the whole vocabulary) with the reference. `target` is the token that follows
+    /// and the reference's log-probability of it, where both are known.
     ///
     /// A path that answers NaN makes every figure NaN or wrong: it is never taken for agreement.
     ///
     /// # Panics
     /// If the reference names a token beyond `logits`, has no two tokens, or differs in length: the reader of the
     /// reference checks this.
-    pub fn push(&mut self, reference: Distribution<'_>, logits: &[f32], target: Option<(TokenId, f32)>) {
+    pub fn measure(reference: Distribution<'_>, logits: &[f32], target: Option<(TokenId, f32)>) -> Self {
         let normaliser = log_sum_exp(logits);
         let logprob = |id: usize| f64::from(logits[id]) - normaliser;
-        let (kl, difference, best, margin) = match reference {
+        let (kl, logprob_difference, best, margin) = match reference {
             Distribution::Top { ids, logprobs } => {
                 assert!(
                     ids.len() >= 2 && ids.len() == logprobs.len(),
@@ -203,9 +196,8 @@ impl Comparison {
                 assert_eq!(reference.len(), logits.len(), "logits of two vocabularies");
                 let reference_normaliser = log_sum_exp(reference);
                 let (mut kl, mut difference) = (0.0_f64, 0.0_f64);
-                for (id, &p) in reference.iter().enumerate() {
-                    let p = f64::from(p) - reference_normaliser;
-                    let q = logprob(id);
+                for (&p, &q) in reference.iter().zip(logits) {
+                    let (p, q) = (f64::from(p) - reference_normaliser, f64::from(q) - normaliser);
                     kl += p.exp() * (p - q);
                     difference = max_or_nan(difference, (p - q).abs());
                 }
@@ -213,16 +205,45 @@ impl Comparison {
                 (kl, difference, best, margin)
             }
         };
-        self.kl.push(kl);
-        self.max_kl = max_or_nan(self.max_kl, kl);
-        self.max_logprob_difference = max_or_nan(self.max_logprob_difference, difference);
-        let equal = best_and_margin(logits).0 == best && normaliser.is_finite();
-        self.top1.push(equal);
-        if margin > CLEAR_MARGIN {
-            self.top1_clear.push(equal);
+        Self {
+            kl,
+            logprob_difference,
+            equal: best_and_margin(logits).0 == best && normaliser.is_finite(),
+            clear: margin > CLEAR_MARGIN,
+            nll: target.map(|(id, reference)| (-logprob(id.0 as usize), -f64::from(reference))),
         }
-        if let Some((id, reference_logprob)) = target {
-            let (nll, reference_nll) = (-logprob(id.0 as usize), -f64::from(reference_logprob));
+    }
+}
+
+/// Collects positions.
+#[derive(Debug, Clone, Default)]
+pub struct Comparison {
+    kl: Moments,
+    max_kl: f64,
+    max_logprob_difference: f64,
+    top1: Agreement,
+    top1_clear: Agreement,
+    nll: Moments,
+    reference_nll: Moments,
+    difference: Moments,
+}
+
+impl Comparison {
+    /// Nothing collected yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one position.
+    pub fn push(&mut self, position: &Position) {
+        self.kl.push(position.kl);
+        self.max_kl = max_or_nan(self.max_kl, position.kl);
+        self.max_logprob_difference = max_or_nan(self.max_logprob_difference, position.logprob_difference);
+        self.top1.push(position.equal);
+        if position.clear {
+            self.top1_clear.push(position.equal);
+        }
+        if let Some((nll, reference_nll)) = position.nll {
             self.nll.push(nll);
             self.reference_nll.push(reference_nll);
             self.difference.push(nll - reference_nll);
@@ -290,7 +311,11 @@ mod tests {
         // Reference (1/4, 3/4), path (1/2, 1/2): KL = 1/4 ln(1/2) + 3/4 ln(3/2).
         let reference = [0.25_f32.ln(), 0.75_f32.ln()];
         let mut comparison = Comparison::new();
-        comparison.push(Distribution::Full(&reference), &[0.0, 0.0], Some((TokenId(1), 0.75_f32.ln())));
+        comparison.push(&Position::measure(
+            Distribution::Full(&reference),
+            &[0.0, 0.0],
+            Some((TokenId(1), 0.75_f32.ln())),
+        ));
         let e = comparison.evaluation();
         let kl = 0.25 * 0.5_f64.ln() + 0.75 * 1.5_f64.ln();
         assert!((e.mean_kl - kl).abs() < 1e-7, "{} against {kl}", e.mean_kl);
@@ -308,7 +333,7 @@ mod tests {
         let lp = logprobs(&reference);
         let kl = |d| {
             let mut c = Comparison::new();
-            c.push(d, &path, None);
+            c.push(&Position::measure(d, &path, None));
             c.evaluation().mean_kl
         };
         let full = kl(Distribution::Full(&reference));
@@ -328,7 +353,7 @@ mod tests {
         // Four positions with negative log-likelihoods ln 2 and ln 4, twice each: mean 1.5 ln 2, sd ln 2 / sqrt 3.
         let mut c = Comparison::new();
         for logits in [[0.0, 0.0], [0.0, 3.0_f32.ln()], [0.0, 0.0], [0.0, 3.0_f32.ln()]] {
-            c.push(Distribution::Full(&[1.0, 0.0]), &logits, Some((TokenId(0), -1.0)));
+            c.push(&Position::measure(Distribution::Full(&[1.0, 0.0]), &logits, Some((TokenId(0), -1.0))));
         }
         let e = c.evaluation();
         let ln2 = 2.0_f64.ln();
@@ -341,8 +366,12 @@ mod tests {
     #[test]
     fn nan_is_never_agreement() {
         let mut c = Comparison::new();
-        c.push(Distribution::Full(&[1.0, 0.0]), &[f32::NAN, f32::NAN], Some((TokenId(0), -0.3)));
-        c.push(Distribution::Full(&[1.0, 0.0]), &[1.0, 0.0], Some((TokenId(0), -0.3)));
+        c.push(&Position::measure(
+            Distribution::Full(&[1.0, 0.0]),
+            &[f32::NAN, f32::NAN],
+            Some((TokenId(0), -0.3)),
+        ));
+        c.push(&Position::measure(Distribution::Full(&[1.0, 0.0]), &[1.0, 0.0], Some((TokenId(0), -0.3))));
         let e = c.evaluation();
         assert!(
             e.mean_kl.is_nan()
@@ -356,8 +385,8 @@ mod tests {
     #[test]
     fn near_ties_do_not_count_as_clear() {
         let mut c = Comparison::new();
-        c.push(Distribution::Full(&[1.0, 0.9]), &[0.0, 1.0], None);
-        c.push(Distribution::Full(&[1.0, 0.0]), &[1.0, 0.0], None);
+        c.push(&Position::measure(Distribution::Full(&[1.0, 0.9]), &[0.0, 1.0], None));
+        c.push(&Position::measure(Distribution::Full(&[1.0, 0.0]), &[1.0, 0.0], None));
         let e = c.evaluation();
         assert_eq!(e.top1, Agreement { equal: 1, of: 2 });
         assert_eq!(e.top1_clear, Agreement { equal: 1, of: 1 });

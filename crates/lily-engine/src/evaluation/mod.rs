@@ -15,6 +15,6 @@ mod run;
 
 pub use bounds::Bounds;
 pub use expert_choices::ExpertChoices;
-pub use metrics::{Agreement, CLEAR_MARGIN, Comparison, Distribution, Evaluation, log_sum_exp};
+pub use metrics::{Agreement, CLEAR_MARGIN, Comparison, Distribution, Evaluation, Position, log_sum_exp};
 pub use reference_file::{ReferenceFile, ReferenceFileError, ReferenceRow, ReferenceSequence, SequenceKind};
 pub use run::{EvaluationError, EvaluationReport, Feed, evaluate, record};

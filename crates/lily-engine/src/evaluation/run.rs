@@ -1,6 +1,6 @@
 //! A backend over a reference file.
 
-use super::{Comparison, Distribution, Evaluation, ReferenceFile, SequenceKind};
+use super::{Comparison, Distribution, Evaluation, Position, ReferenceFile, SequenceKind};
 use crate::{Backend, BackendError, DecodeStep, LogitsWanted, TokenId};
 use std::fmt;
 
@@ -125,8 +125,9 @@ impl Parts {
             SequenceKind::Text => &mut self.text,
             SequenceKind::Chat => &mut self.chat,
         };
-        part.push(reference, logits, target);
-        self.all.push(reference, logits, target);
+        let position = Position::measure(reference, logits, target);
+        part.push(&position);
+        self.all.push(&position);
     }
 
     fn report(&self) -> EvaluationReport {
