@@ -4,7 +4,7 @@ use crate::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState, Toke
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// So many panics, with no successful call in between, and the backend is given up.
+/// So many panics, with no successful prefill or decode in between, and the backend is given up.
 const PANICS_ALLOWED: u32 = 3;
 
 /// Calls a backend; a panic becomes a [`BackendError::Device`], and so does a state whose position is not what the call must have made it.
@@ -52,12 +52,14 @@ impl<B: Backend> GuardedBackend<B> {
     ) -> Result<(), BackendError> {
         let expected = state.position() + tokens.len();
         self.call("prefill", |backend| backend.prefill(state, tokens, logits))?;
+        self.panics = 0;
         check_position("prefill", state, expected)
     }
 
     pub(crate) fn decode(&mut self, steps: &mut [DecodeStep<'_, B::State>]) -> Result<(), BackendError> {
         let expected: Vec<usize> = steps.iter().map(|step| step.state.position() + 1).collect();
         self.call("decode", |backend| backend.decode(steps))?;
+        self.panics = 0;
         steps
             .iter()
             .zip(expected)
@@ -70,12 +72,7 @@ impl<B: Backend> GuardedBackend<B> {
         call: impl FnOnce(&mut B) -> Result<T, BackendError>,
     ) -> Result<T, BackendError> {
         match catch_unwind(AssertUnwindSafe(|| call(&mut self.backend))) {
-            Ok(result) => {
-                if result.is_ok() {
-                    self.panics = 0;
-                }
-                result
-            }
+            Ok(result) => result,
             Err(payload) => {
                 self.panics += 1;
                 self.last_panic = format!("the backend panicked in {name}: {}", panic_message(&*payload));

@@ -20,6 +20,8 @@ mod scheduler;
 mod selection;
 mod sequence;
 mod stop_matcher;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod token_mask;
 
 pub use backend::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState};

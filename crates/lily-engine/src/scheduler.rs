@@ -3,7 +3,7 @@
 use crate::guarded_backend::{GuardedBackend, panic_message};
 use crate::prefix_cache::PrefixCache;
 use crate::queue::{Job, Queue};
-use crate::sequence::{Ending, Sequence, Vocabulary};
+use crate::sequence::{Ending, LEAST_SNAPSHOT, Sequence, Vocabulary};
 use crate::{
     Backend, BackendError, DecodeStep, EngineOptions, Event, FinishReason, GenerationError, LogitsWanted,
     Metrics,
@@ -322,7 +322,7 @@ impl<B: Backend> Scheduler<B> {
         self.metrics.finished += 1;
         self.give_back_place(index);
         self.sequences[index].reply.end(event);
-        if !self.cache.is_off() {
+        if !self.cache.is_off() && self.sequences[index].position() >= LEAST_SNAPSHOT {
             self.keep_snapshot(index);
         }
         self.sequences[index].state = None;

@@ -19,6 +19,9 @@ pub(crate) struct Vocabulary {
     pub(crate) max_context: usize,
 }
 
+/// Prefixes shorter than this are read again about as fast as they are restored.
+pub(crate) const LEAST_SNAPSHOT: usize = 16;
+
 /// A generation that has a place: what it has read and said, and what is needed to go on.
 pub(crate) struct Sequence<S> {
     /// `None` before the first prefill, and after a fault that was not this sequence's own: it is then built anew.
@@ -129,14 +132,12 @@ impl<S: SequenceState> Sequence<S> {
     /// Chooses where to keep snapshots on the way through the prompt: every `interval` tokens (0 is never), where the
     /// request says, and before the last token, so that the same prompt can be asked again.
     pub(crate) fn choose_borders(&mut self, interval: usize) {
-        /// Prefixes shorter than this are read again as fast as they are restored.
-        const LEAST: usize = 16;
         let start = self.position();
         let last = self.prompt_len - 1;
         let regular = (1..)
             .map_while(|i| interval.checked_mul(i))
             .take_while(|&at| interval > 0 && at + interval / 4 < last);
-        let mut borders: Vec<usize> = regular.chain([last]).filter(|&at| at >= LEAST).collect();
+        let mut borders: Vec<usize> = regular.chain([last]).filter(|&at| at >= LEAST_SNAPSHOT).collect();
         borders.extend(self.request.snapshot_at.iter().filter(|&&at| at > 0 && at < self.prompt_len));
         borders.retain(|&at| at > start);
         borders.sort_unstable();

@@ -1,0 +1,13 @@
+//! The engine from outside, on a scripted backend.
+
+mod answers;
+mod cache;
+mod cancellation;
+mod constraints;
+mod faults;
+mod limits;
+mod scheduling;
+mod seeds;
+mod shutdown;
+mod stop_strings;
+mod support;
