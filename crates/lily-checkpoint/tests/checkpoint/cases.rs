@@ -226,7 +226,7 @@ fn codes_across_words(_: &Value) {
 
 /// Which rows are whose. That the forward pass reads them so is tested where it lives.
 fn rows_of_in_proj_qkv(_: &Value) {
-    let tiny = Tiny { key_heads: 2, value_heads: 4, ..Tiny::narrow() };
+    let tiny = Tiny { key_heads: 2, value_heads: 6, ..Tiny::narrow() };
     let mut draft = tiny.plain();
     // Row r holds r everywhere.
     let values: Vec<f32> = (0..tiny.channels()).flat_map(|row| vec![row as f32; tiny.hidden]).collect();
@@ -240,10 +240,10 @@ fn rows_of_in_proj_qkv(_: &Value) {
         out[0]
     };
     let config = &checkpoint.config.gated_delta_net;
-    // All q (2 heads of 8), all k (2 of 8), all v (4 of 8); flat, not interleaved by head.
-    assert_eq!((config.key_width(), config.value_width(), config.channels()), (16, 32, 64));
-    assert_eq!([first(0), first(15), first(16), first(32), first(63)], [0.0, 15.0, 16.0, 32.0, 63.0]);
-    assert_eq!([0, 1, 2, 3].map(|head| config.key_head_of(head)), [0, 0, 1, 1]);
+    // All q (2 heads of 8), all k (2 of 8), all v (6 of 8); flat, not interleaved by head.
+    assert_eq!((config.key_width(), config.value_width(), config.channels()), (16, 48, 80));
+    assert_eq!([first(0), first(15), first(16), first(32), first(79)], [0.0, 15.0, 16.0, 32.0, 79.0]);
+    assert_eq!([0, 2, 3, 5].map(|head| config.key_head_of(head)), [0, 0, 1, 1]);
 }
 
 fn tied_embeddings(input: &Value) {
