@@ -12,6 +12,15 @@ pub(crate) enum Order {
     Split(usize),
 }
 
+/// How a matrix is multiplied: what the order of codes depends on besides their width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// With single vectors.
+    Vector,
+    /// With many at a time.
+    Matrix,
+}
+
 /// How a row is quantised for a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Layout {
@@ -51,6 +60,27 @@ pub(crate) struct QuantRow<'a> {
     pub sums: &'a [f32],
 }
 
+/// All rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QuantMatrix<'a> {
+    /// Layout of all rows.
+    pub layout: Layout,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// All codes.
+    pub codes: &'a [i8],
+    /// Codes from row to row.
+    pub code_stride: usize,
+    /// Per unit.
+    pub scales: &'a [f32],
+    /// Per unit.
+    pub sums: &'a [f32],
+    /// Scales and sums from row to row.
+    pub unit_stride: usize,
+}
+
 /// One quantised row to be written.
 pub(crate) struct QuantRowMut<'a> {
     layout: Layout,
@@ -79,6 +109,20 @@ impl QuantRows {
     /// The layout of all rows.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// All rows.
+    pub(crate) fn matrix(&self) -> QuantMatrix<'_> {
+        QuantMatrix {
+            layout: self.layout,
+            rows: self.scales.len() / self.unit_stride,
+            cols: self.cols,
+            codes: &self.codes,
+            code_stride: self.code_stride,
+            scales: &self.scales,
+            sums: &self.sums,
+            unit_stride: self.unit_stride,
+        }
     }
 
     /// Row `row`.

@@ -2,8 +2,10 @@
 
 use crate::{
     CpuError, CpuOptions, CpuSnapshot, CpuState, DEFAULT_PREFILL_CHUNK, Profile, Tier,
+    activations::Product,
     buffers::Buffers,
-    forward::{Span, forward, logits},
+    forward::{DECODE_ROWS, Span, forward, logits},
+    input::Input,
     kv::KvShape,
     machine::Machine,
     model::Model,
@@ -18,9 +20,6 @@ use lily_engine::{
 };
 use std::sync::Arc;
 
-/// Sequences that go through the layers together in one decode step; a larger batch goes in several.
-const DECODE_ROWS: usize = 8;
-
 /// The model on the CPU.
 ///
 /// Every output of every linear layer is computed by one thread in an order that depends on the shapes alone, so
@@ -30,7 +29,12 @@ pub struct CpuBackend {
     machine: Machine,
     rotary: Rotary,
     kv: KvShape,
-    buffers: Buffers,
+    /// Of decode, and of prefill: grown to what the longest call needed.
+    decode_buffers: Buffers,
+    prefill_buffers: Option<Buffers>,
+    /// Input of the head, and logits of several rows.
+    head: Input,
+    logits: Vec<f32>,
     max_context: usize,
     prefill_chunk: usize,
     forced_experts: Option<Arc<ExpertChoices>>,
@@ -58,8 +62,9 @@ impl CpuBackend {
         };
         let rotary = Rotary::new(model.config.attention.rotary_dim, model.config.attention.rope_theta);
         let limit = model.config.max_position_embeddings;
-        let buffers =
-            Buffers::new(&model, &rotary, 1).map_err(|error| CpuError::Dimensions(error.to_string()))?;
+        let memory = |error: BackendError| CpuError::Dimensions(error.to_string());
+        let decode_buffers = Buffers::new(&model, &rotary, 1, Product::Vector).map_err(memory)?;
+        let head = Input::new(DECODE_ROWS, model.config.hidden_size, &model.hidden_forms, Product::Vector);
         Ok(Self {
             kv: KvShape::new(&model.config.attention, options.precision),
             max_context: options.max_context.unwrap_or(limit).min(limit),
@@ -67,7 +72,10 @@ impl CpuBackend {
             model,
             machine,
             rotary,
-            buffers,
+            decode_buffers,
+            prefill_buffers: None,
+            head: head.map_err(memory)?,
+            logits: Vec::new(),
             forced_experts: None,
         })
     }
@@ -108,11 +116,14 @@ impl CpuBackend {
         Ok(())
     }
 
-    /// Makes the buffers large enough for `rows` rows.
-    fn reserve(&mut self, rows: usize) -> Result<(), BackendError> {
-        if self.buffers.rows() < rows {
-            let rows = rows.next_power_of_two().min(self.prefill_chunk.max(DECODE_ROWS)).max(rows);
-            self.buffers = Buffers::new(&self.model, &self.rotary, rows)?;
+    /// Makes the prefill buffers large enough for `rows` rows.
+    fn reserve_prefill(&mut self, rows: usize) -> Result<(), BackendError> {
+        if self.prefill_buffers.as_ref().is_none_or(|buffers| buffers.rows() < rows) {
+            let rows = rows.next_power_of_two().min(self.prefill_chunk).max(rows);
+            let gemm = self.machine.kernels.has_gemm();
+            let product = if gemm { Product::Matrix } else { Product::Vector };
+            self.prefill_buffers = None;
+            self.prefill_buffers = Some(Buffers::new(&self.model, &self.rotary, rows, product)?);
         }
         Ok(())
     }
@@ -162,21 +173,30 @@ impl Backend for CpuBackend {
                 "a prefill call takes 1 to {limit} tokens, {given} given"
             )));
         }
-        self.reserve(tokens.len())?;
+        self.reserve_prefill(tokens.len())?;
         state.reserve(tokens.len())?;
-        let Self { model, machine, rotary, buffers, .. } = self;
+        let Self { model, machine, rotary, head, prefill_buffers, .. } = self;
+        let Some(buffers) = prefill_buffers else { return Ok(()) };
         let forced = self.forced_experts.as_deref();
         forward(machine, model, rotary, forced, &mut [Span { state, tokens }], buffers);
+        let (hidden, vocab) = (model.config.hidden_size, model.config.vocab_size);
+        let x = &buffers.x[..tokens.len() * hidden];
         match wanted {
             LogitsWanted::None => {}
-            LogitsWanted::Last(out) => logits(machine, model, tokens.len() - 1, buffers, out),
+            LogitsWanted::Last(out) => {
+                out.clear();
+                out.resize(vocab, 0.0);
+                logits(machine, model, &x[x.len() - hidden..], head, out);
+            }
             LogitsWanted::Each(each) => {
-                let mut row = std::mem::take(&mut buffers.logits);
-                for index in 0..tokens.len() {
-                    logits(machine, model, index, buffers, &mut row);
-                    each(index, &row);
+                self.logits.resize(DECODE_ROWS * vocab, 0.0);
+                for (block, x) in x.chunks(DECODE_ROWS * hidden).enumerate() {
+                    let out = &mut self.logits[..x.len() / hidden * vocab];
+                    logits(machine, model, x, head, out);
+                    for (row, logits) in out.chunks_exact(vocab).enumerate() {
+                        each(block * DECODE_ROWS + row, logits);
+                    }
                 }
-                buffers.logits = row;
             }
         }
         Ok(())
@@ -186,20 +206,35 @@ impl Backend for CpuBackend {
         for step in steps.iter() {
             self.check(step.state, std::iter::once(&step.token))?;
         }
-        self.reserve(steps.len().min(DECODE_ROWS))?;
+        let rows = steps.len().min(DECODE_ROWS);
+        if self.decode_buffers.rows() < rows {
+            self.decode_buffers = Buffers::new(&self.model, &self.rotary, DECODE_ROWS, Product::Vector)?;
+        }
         for step in steps.iter_mut() {
             step.state.reserve(1)?;
         }
+        let vocab = self.model.config.vocab_size;
         for steps in steps.chunks_mut(DECODE_ROWS) {
-            let Self { model, machine, rotary, buffers, .. } = self;
+            let Self { model, machine, rotary, head, decode_buffers: buffers, .. } = self;
             let forced = self.forced_experts.as_deref();
-            let mut spans: Vec<Span<'_>> = steps
-                .iter_mut()
-                .map(|step| Span { state: step.state, tokens: std::slice::from_ref(&step.token) })
-                .collect();
+            fn span<'a>(step: &'a mut DecodeStep<'_, CpuState>) -> Span<'a> {
+                Span { state: step.state, tokens: std::slice::from_ref(&step.token) }
+            }
+            if let [step] = steps {
+                forward(machine, model, rotary, forced, &mut [span(step)], buffers);
+                step.logits.clear();
+                step.logits.resize(vocab, 0.0);
+                logits(machine, model, &buffers.x[..model.config.hidden_size], head, step.logits);
+                continue;
+            }
+            let mut spans: Vec<Span<'_>> = steps.iter_mut().map(span).collect();
             forward(machine, model, rotary, forced, &mut spans, buffers);
-            for (row, step) in steps.iter_mut().enumerate() {
-                logits(machine, model, row, buffers, step.logits);
+            let x = &buffers.x[..steps.len() * model.config.hidden_size];
+            self.logits.resize(steps.len() * vocab, 0.0);
+            logits(machine, model, x, head, &mut self.logits);
+            for (step, logits) in steps.iter_mut().zip(self.logits.chunks_exact(vocab)) {
+                step.logits.clear();
+                step.logits.extend_from_slice(logits);
             }
         }
         Ok(())

@@ -19,6 +19,9 @@ use crate::{
 };
 use lily_engine::{TokenId, evaluation::ExpertChoices};
 
+/// Sequences that go through the layers together in one decode step; a larger batch goes in several.
+pub(crate) const DECODE_ROWS: usize = 8;
+
 /// A run of rows that belong to one sequence.
 pub(crate) struct Span<'a> {
     /// The sequence, at the position of the first row.
@@ -68,24 +71,16 @@ pub(crate) fn forward(
     }
 }
 
-/// The logits of row `row` of `buffers.x`.
-pub(crate) fn logits(
-    machine: &mut Machine,
-    model: &Model,
-    row: usize,
-    buffers: &mut Buffers,
-    out: &mut Vec<f32>,
-) {
-    out.clear();
-    out.resize(model.lm_head.rows, 0.0);
+/// The logits of rows of the residual stream `x`, `[rows][vocab]`; `head` has room for them.
+pub(crate) fn logits(machine: &mut Machine, model: &Model, x: &[f32], head: &mut Input, out: &mut [f32]) {
     let hidden = model.config.hidden_size;
-    let Buffers { x, hidden: input, .. } = buffers;
-    let x = &x[row * hidden..][..hidden];
-    machine.kernels.rms_norm(x, &model.norm, model.config.rms_norm_eps, input.exact_mut(1));
-    input.prepare(machine, 1);
+    let rows = x.len() / hidden;
     let start = machine.start();
-    project(machine, &model.lm_head, input, 0..1, Store::Set, out);
-    machine.stop(start, Op::Head, model.lm_head.bytes(), 2 * hidden * model.lm_head.rows);
+    norm_rows(machine, x, &model.norm, model.config.rms_norm_eps, head);
+    head.prepare(machine, rows);
+    let all: [u32; DECODE_ROWS] = std::array::from_fn(|row| row as u32);
+    project(machine, &model.lm_head, head, &all[..rows], Store::Set, out);
+    machine.stop(start, Op::Head, model.lm_head.bytes(), 2 * rows * hidden * model.lm_head.rows);
 }
 
 /// Normed rows into `buffers.hidden`, in every form.
@@ -118,7 +113,7 @@ fn mixer(
     spans: &mut [Span<'_>],
     buffers: &mut Buffers,
 ) {
-    let Buffers { x, hidden, projected, mixed, angles, partials, .. } = buffers;
+    let Buffers { x, hidden, projected, mixed, angles, partials, identity, .. } = buffers;
     let rows: usize = spans.iter().map(|span| span.tokens.len()).sum();
     let (in_proj, out_proj, kind, ops) = match &model.layers[layer].mixer {
         Mixer::Gdn(w) => (&w.in_proj, &w.out_proj, 0, [Op::GdnIn, Op::GdnScan, Op::GdnOut]),
@@ -129,7 +124,7 @@ fn mixer(
 
     let start = machine.start();
     let projected = &mut projected[..rows * in_proj.rows];
-    project(machine, in_proj, hidden, 0..rows, Store::Set, projected);
+    project(machine, in_proj, hidden, &identity[..rows], Store::Set, projected);
     machine.stop(start, ops[0], in_proj.bytes(), 2 * rows * in_proj.rows * hidden_size);
 
     let start = machine.start();
@@ -159,7 +154,7 @@ fn mixer(
 
     let start = machine.start();
     mixed.prepare(machine, rows);
-    project(machine, out_proj, mixed, 0..rows, Store::Add, &mut x[..rows * hidden_size]);
+    project(machine, out_proj, mixed, &identity[..rows], Store::Add, &mut x[..rows * hidden_size]);
     machine.stop(start, ops[2], out_proj.bytes(), 2 * rows * out_proj.rows * width);
 }
 

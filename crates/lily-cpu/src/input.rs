@@ -2,34 +2,32 @@
 
 use crate::{
     Precision,
-    activations::{Layout, QuantRows},
+    activations::{Layout, Product, QuantRows},
     linear::{Linear, View},
     machine::Machine,
     pool::Chunks,
-    simd::Kernels,
+    simd::{GEMM_ROWS, Kernels},
     state::zeros,
 };
 use lily_engine::BackendError;
 use std::ops::Range;
 
-/// Columns of a block in which 4-bit codes are split, see [`crate::activations::Order`].
-const SPLIT: usize = 128;
-
 /// Which forms of a row the matrices behind an input need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Forms {
     rounded: bool,
-    layouts: Vec<Layout>,
+    /// For products with single vectors and with many.
+    layouts: [Vec<Layout>; 2],
 }
 
 impl Forms {
     /// Those that `linears` need at `precision`.
     pub(crate) fn of<'a>(precision: Precision, linears: impl IntoIterator<Item = &'a Linear>) -> Self {
-        let mut forms = Self { rounded: precision == Precision::Bf16, layouts: Vec::new() };
+        let mut forms = Self { rounded: precision == Precision::Bf16, ..Self::default() };
         if precision == Precision::Int8 {
-            for layout in linears.into_iter().filter_map(|linear| linear.layout(SPLIT)) {
-                if !forms.layouts.contains(&layout) {
-                    forms.layouts.push(layout);
+            for linear in linears {
+                for product in [Product::Vector, Product::Matrix] {
+                    forms.add(product, linear.layout(product));
                 }
             }
         }
@@ -39,10 +37,19 @@ impl Forms {
     /// Adds what another set needs.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.rounded |= other.rounded;
-        for layout in &other.layouts {
-            if !self.layouts.contains(layout) {
-                self.layouts.push(*layout);
+        for product in [Product::Vector, Product::Matrix] {
+            for layout in &other.layouts[product as usize] {
+                self.add(product, Some(*layout));
             }
+        }
+    }
+
+    fn add(&mut self, product: Product, layout: Option<Layout>) {
+        let layouts = &mut self.layouts[product as usize];
+        if let Some(layout) = layout
+            && !layouts.contains(&layout)
+        {
+            layouts.push(layout);
         }
     }
 }
@@ -51,6 +58,7 @@ impl Forms {
 #[derive(Debug)]
 pub(crate) struct Input {
     cols: usize,
+    product: Product,
     exact: Vec<f32>,
     rounded: Option<Vec<f32>>,
     quantized: Vec<QuantRows>,
@@ -58,12 +66,14 @@ pub(crate) struct Input {
 
 impl Input {
     /// `rows` rows of `cols` columns.
-    pub(crate) fn new(rows: usize, cols: usize, forms: &Forms) -> Result<Self, BackendError> {
+    pub(crate) fn new(rows: usize, cols: usize, forms: &Forms, product: Product) -> Result<Self, BackendError> {
+        let layouts = &forms.layouts[product as usize];
         Ok(Self {
             cols,
+            product,
             exact: zeros(rows * cols)?,
             rounded: if forms.rounded { Some(zeros(rows * cols)?) } else { None },
-            quantized: forms.layouts.iter().map(|&layout| QuantRows::new(layout, rows, cols)).collect(),
+            quantized: layouts.iter().map(|&layout| QuantRows::new(layout, rows, cols)).collect(),
         })
     }
 
@@ -117,45 +127,60 @@ impl Input {
         }
     }
 
-    /// `out[i] = linear[rows.start + i] · row`, with the row rounded as the precision says.
-    pub(crate) fn dot(
+    /// `out[i * stride + r] = linear[block.start + r] · x[rows[i]]` for a block of at most [`GEMM_ROWS`] rows, with
+    /// activations rounded as the precision says. Weights are read from memory once for all rows.
+    pub(crate) fn products(
         &self,
         kernels: &Kernels,
         linear: &Linear,
-        rows: Range<usize>,
-        row: usize,
-        out: &mut [f32],
+        block: Range<usize>,
+        rows: &[u32],
+        (stride, out): (usize, &mut [f32]),
     ) {
-        if let Some(layout) = linear.layout(SPLIT)
-            && let Some(quantized) = self.quantized.iter().find(|quantized| quantized.layout() == layout)
-            && let View::Affine(view) = linear.view()
+        if let View::Affine(view) = linear.view()
+            && let Some(quantized) = self.quantized(&view.layout(self.product))
         {
-            return kernels.gemv_i8(&view, rows, &quantized.row(row), out);
+            if self.product == Product::Matrix {
+                debug_assert_eq!(stride, GEMM_ROWS);
+                return kernels.gemm_i8(&view, block, &quantized.matrix(), rows, out);
+            }
+            for (&row, out) in rows.iter().zip(out.chunks_mut(stride)) {
+                let out = &mut out[..block.len()];
+                kernels.gemv_i8(&view, block.clone(), &quantized.row(row as usize), out);
+            }
+            return;
         }
-        let x = match &self.rounded {
-            Some(rounded) => &rounded[row * self.cols..][..self.cols],
-            None => self.exact(row),
-        };
-        dot_f32(kernels, linear, rows, x, out);
+        for (&row, out) in rows.iter().zip(out.chunks_mut(stride)) {
+            let x = match &self.rounded {
+                Some(rounded) => &rounded[row as usize * self.cols..][..self.cols],
+                None => self.exact(row as usize),
+            };
+            dot_f32(kernels, linear, block.clone(), x, &mut out[..block.len()]);
+        }
     }
 
-    /// The same with the row in f32 whatever the precision: for the router and the shared expert's gate.
-    pub(crate) fn dot_exact(
+    /// `out[i] = linear[block.start + i] · x[row]` with the row in f32 whatever the precision: for the router and the
+    /// shared expert's gate.
+    pub(crate) fn product_exact(
         &self,
         kernels: &Kernels,
         linear: &Linear,
-        rows: Range<usize>,
+        block: Range<usize>,
         row: usize,
         out: &mut [f32],
     ) {
-        dot_f32(kernels, linear, rows, self.exact(row), out);
+        dot_f32(kernels, linear, block, self.exact(row), out);
+    }
+
+    fn quantized(&self, layout: &Layout) -> Option<&QuantRows> {
+        self.quantized.iter().find(|quantized| quantized.layout() == *layout)
     }
 }
 
-/// `out[i] = linear[rows.start + i] · x`.
-fn dot_f32(kernels: &Kernels, linear: &Linear, rows: Range<usize>, x: &[f32], out: &mut [f32]) {
+/// `out[i] = linear[block.start + i] · x`.
+fn dot_f32(kernels: &Kernels, linear: &Linear, block: Range<usize>, x: &[f32], out: &mut [f32]) {
     match linear.view() {
-        View::Affine(view) => kernels.gemv_affine_f32(&view, rows, x, out),
-        View::Dense(view) => kernels.gemv_dense(&view, rows, x, out),
+        View::Affine(view) => kernels.gemv_affine_f32(&view, block, x, out),
+        View::Dense(view) => kernels.gemv_dense(&view, block, x, out),
     }
 }

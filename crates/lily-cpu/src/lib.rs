@@ -3,6 +3,7 @@
 mod activations;
 mod attention;
 mod backend;
+mod bandwidth;
 mod buffers;
 mod error;
 mod forward;
@@ -25,6 +26,7 @@ mod simd;
 mod state;
 
 pub use backend::CpuBackend;
+pub use bandwidth::read_bandwidth;
 pub use error::CpuError;
 pub use options::{CpuOptions, DEFAULT_PREFILL_CHUNK, Precision};
 pub use profile::{Op, OpStats, Profile};

@@ -2,7 +2,7 @@
 
 use crate::{
     CpuError,
-    activations::{Layout, Order},
+    activations::{Layout, Order, Product},
 };
 use lily_checkpoint::{Bytes, Dtype, Matrix};
 
@@ -164,15 +164,11 @@ impl Linear {
         }
     }
 
-    /// How 8-bit activations must be laid out for this matrix; `None` for plain rows, which take f32. 4-bit codes
-    /// are met in blocks of `split` columns.
-    pub(crate) fn layout(&self, split: usize) -> Option<Layout> {
-        match self.storage {
-            Storage::Affine { bits, group, .. } => {
-                let order = if bits == 4 { Order::Split(split) } else { Order::Natural };
-                Some(Layout { order, unit: group.min(64) })
-            }
-            Storage::Dense { .. } => None,
+    /// How 8-bit activations must be laid out for this matrix; `None` for plain rows, which take f32.
+    pub(crate) fn layout(&self, product: Product) -> Option<Layout> {
+        match self.view() {
+            View::Affine(view) => Some(view.layout(product)),
+            View::Dense(_) => None,
         }
     }
 
@@ -200,6 +196,18 @@ impl Linear {
 }
 
 impl AffineView<'_> {
+    /// How 8-bit activations must be laid out.
+    #[inline(always)]
+    pub(crate) fn layout(&self, product: Product) -> Layout {
+        let unit = self.group.min(64);
+        let order = match (self.bits, product) {
+            (4, Product::Vector) => Order::Split(128),
+            (4, Product::Matrix) => Order::Split(unit),
+            _ => Order::Natural,
+        };
+        Layout { order, unit }
+    }
+
     /// Bytes of codes per row.
     #[inline(always)]
     pub(crate) fn row_bytes(&self) -> usize {

@@ -6,14 +6,14 @@ use crate::{
     input::Input,
     machine::Machine,
     model::{Expert, Model, Moe},
-    pool::{Columns, Rectangles},
-    project::outputs_per_task,
+    pool::{Columns, Rectangles, Tile},
     router::Forced,
-    simd::Kernels,
+    scratch::Scratch,
+    simd::{GEMM_ROWS, Kernels},
 };
 
 /// Inner columns of one task.
-const INNER: usize = 64;
+const INNER: usize = 2 * GEMM_ROWS;
 
 /// `x += moe(norm(x))` for the first `rows` rows of the residual stream.
 pub(crate) fn moe(
@@ -26,112 +26,108 @@ pub(crate) fn moe(
 ) {
     let weights = &model.layers[layer].moe;
     let dims = &model.config.moe;
+    let hidden = model.config.hidden_size;
     let start = machine.start();
     buffers.routing.route(machine, dims, weights, &buffers.hidden, rows, forced);
-    let routed: usize = rows * dims.experts * model.config.hidden_size;
-    machine.stop(start, Op::Router, weights.router.bytes(), 2 * routed);
+    machine.stop(start, Op::Router, weights.router.bytes(), 2 * rows * dims.experts * hidden);
 
     let start = machine.start();
     expert_in(machine, weights, rows, buffers);
-    let used: usize =
-        buffers.routing.groups.iter().map(|g| expert_of(buffers, weights, g.start).in_bytes()).sum();
-    let inner = rows * (dims.experts_per_token * dims.inner + dims.shared_inner);
-    let operations = 2 * inner * model.config.hidden_size;
-    machine.stop(start, Op::ExpertIn, used + weights.shared.in_bytes(), 2 * operations);
+    let operations = 2 * rows * (dims.experts_per_token * dims.inner + dims.shared_inner) * hidden;
+    let bytes = |expert: &Expert| expert.gate.bytes() + expert.up.bytes();
+    machine.stop(start, Op::ExpertIn, used_bytes(weights, buffers, bytes), 2 * operations);
 
     let start = machine.start();
     let entries = buffers.routing.entries.len();
     buffers.inner.prepare(machine, entries);
     buffers.shared.prepare(machine, rows);
-    expert_out(machine, model, weights, rows, buffers);
-    let used: usize =
-        buffers.routing.groups.iter().map(|g| expert_of(buffers, weights, g.start).down.bytes()).sum();
-    machine.stop(start, Op::ExpertOut, used + weights.shared.down.bytes(), operations);
+    expert_out(machine, hidden, weights, rows, buffers);
+    machine.stop(start, Op::ExpertOut, used_bytes(weights, buffers, |expert| expert.down.bytes()), operations);
 }
 
-impl Expert {
-    fn in_bytes(&self) -> usize {
-        self.gate.bytes() + self.up.bytes()
-    }
-}
-
-fn expert_of<'a>(buffers: &Buffers, weights: &'a Moe, entry: usize) -> &'a Expert {
-    &weights.experts[buffers.routing.entries[entry].expert as usize]
+/// Bytes of the experts that any row goes to.
+fn used_bytes(weights: &Moe, buffers: &Buffers, bytes: impl Fn(&Expert) -> usize) -> usize {
+    let routing = &buffers.routing;
+    let used = routing.groups.iter().map(|group| &weights.experts[routing.expert(group)]);
+    used.chain([&weights.shared]).map(bytes).sum()
 }
 
 /// `silu(gate x) * up x` of all chosen experts and of the shared one.
 fn expert_in(machine: &mut Machine, weights: &Moe, rows: usize, buffers: &mut Buffers) {
-    let Buffers { hidden, inner, shared, routing, shared_gate, .. } = buffers;
-    let (hidden, kernels) = (&*hidden, machine.kernels);
-    let entries = routing.entries.len();
+    let Buffers { hidden, inner, shared, routing, shared_gate, identity, .. } = buffers;
+    let (hidden, routing, kernels) = (&*hidden, &*routing, machine.kernels);
     let width = inner.cols();
     let blocks = width.div_ceil(INNER);
-    let parts = Rectangles::new(inner.exact_mut(entries), width, INNER, &routing.groups);
+    let parts = Rectangles::new(inner.exact_mut(routing.entries.len()), width, INNER, &routing.groups);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
         let group = &routing.groups[index / blocks];
-        let start = index % blocks * INNER;
-        let expert = &weights.experts[routing.entries[group.start].expert as usize];
-        let [gate, up] = scratch.take([INNER; 2]);
-        for (at, route) in routing.entries[group.clone()].iter().enumerate() {
-            let out = out.row_mut(at);
-            gated(kernels, expert, hidden, route.row as usize, start, [gate, up], out);
-        }
+        let expert = &weights.experts[routing.expert(group)];
+        let rows = &routing.rows[group.clone()];
+        gated(kernels, expert, hidden, rows, index % blocks * INNER, scratch, &mut out);
     });
     let width = shared.cols();
     let parts = Columns::new(shared.exact_mut(rows), width, INNER);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
-        let [gate, up] = scratch.take([INNER; 2]);
-        for row in 0..rows {
-            gated(kernels, &weights.shared, hidden, row, index * INNER, [gate, up], out.row_mut(row));
-        }
+        gated(kernels, &weights.shared, hidden, &identity[..rows], index * INNER, scratch, &mut out);
     });
     for (row, gate) in shared_gate[..rows].iter_mut().enumerate() {
         let mut logit = [0.0];
-        hidden.dot_exact(kernels, &weights.shared_expert_gate, 0..1, row, &mut logit);
+        hidden.product_exact(kernels, &weights.shared_expert_gate, 0..1, row, &mut logit);
         *gate = 1.0 / (1.0 + (-logit[0]).exp());
     }
 }
 
-/// `out = silu(gate x) * up x` for inner columns `start..start + out.len()`.
+/// `out[i] = silu(gate x[rows[i]]) * up x[rows[i]]` for the inner columns from `start` on that `out` is wide.
 fn gated(
     kernels: &Kernels,
     expert: &Expert,
     input: &Input,
-    row: usize,
+    rows: &[u32],
     start: usize,
-    [gate, up]: [&mut [f32]; 2],
-    out: &mut [f32],
+    scratch: &mut Scratch,
+    out: &mut Tile<'_, f32>,
 ) {
-    let (gate, up) = (&mut gate[..out.len()], &mut up[..out.len()]);
-    input.dot(kernels, &expert.gate, start..start + out.len(), row, gate);
-    input.dot(kernels, &expert.up, start..start + out.len(), row, up);
-    kernels.silu_mul(gate, up, out);
+    let [gate, up] = scratch.take([rows.len() * GEMM_ROWS; 2]);
+    for at in (0..out.width()).step_by(GEMM_ROWS) {
+        let count = GEMM_ROWS.min(out.width() - at);
+        let block = start + at..start + at + count;
+        input.products(kernels, &expert.gate, block.clone(), rows, (GEMM_ROWS, gate));
+        input.products(kernels, &expert.up, block, rows, (GEMM_ROWS, up));
+        let products = gate.chunks_exact(GEMM_ROWS).zip(up.chunks_exact(GEMM_ROWS));
+        for (row, (gate, up)) in products.enumerate() {
+            kernels.silu_mul(&gate[..count], &up[..count], &mut out.row_mut(row)[at..at + count]);
+        }
+    }
 }
 
 /// Down projections, weighted and added to the residual stream: for each row the experts in ascending order, then the
 /// shared one, whatever other rows there are.
-fn expert_out(machine: &mut Machine, model: &Model, weights: &Moe, rows: usize, buffers: &mut Buffers) {
-    let Buffers { x, inner, shared, routing, shared_gate, .. } = buffers;
-    let kernels = machine.kernels;
-    let width = model.config.hidden_size;
+fn expert_out(machine: &mut Machine, hidden: usize, weights: &Moe, rows: usize, buffers: &mut Buffers) {
+    let Buffers { x, inner, shared, routing, shared_gate, identity, .. } = buffers;
+    let (routing, kernels) = (&*routing, machine.kernels);
     let bytes = weights.shared.down.bytes() * (routing.groups.len() + 1);
-    let block = outputs_per_task(machine, width, bytes);
-    let parts = Columns::new(&mut x[..rows * width], width, block);
+    let block = machine.units_per_task(hidden, bytes).next_multiple_of(GEMM_ROWS);
+    let most = routing.groups.iter().map(ExactSizeIterator::len).max().unwrap_or(0).max(rows);
+    let parts = Columns::new(&mut x[..rows * hidden], hidden, block);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
-        let start = index * block;
-        let outputs = start..(start + block).min(width);
-        let [sums] = scratch.take([outputs.len()]);
-        for group in &routing.groups {
-            let expert = &weights.experts[routing.entries[group.start].expert as usize];
-            for entry in group.clone() {
-                let route = routing.entries[entry];
-                inner.dot(kernels, &expert.down, outputs.clone(), entry, sums);
-                kernels.accumulate(sums, route.weight, out.row_mut(route.row as usize));
+        let [sums] = scratch.take([most * GEMM_ROWS]);
+        for at in (0..out.width()).step_by(GEMM_ROWS) {
+            let count = GEMM_ROWS.min(out.width() - at);
+            let outputs = index * block + at..index * block + at + count;
+            for group in &routing.groups {
+                let down = &weights.experts[routing.expert(group)].down;
+                let sums = &mut sums[..group.len() * GEMM_ROWS];
+                inner.products(kernels, down, outputs.clone(), &identity[group.clone()], (GEMM_ROWS, sums));
+                for (route, sums) in routing.entries[group.clone()].iter().zip(sums.chunks_exact(GEMM_ROWS)) {
+                    let out = &mut out.row_mut(route.row as usize)[at..at + count];
+                    kernels.accumulate(&sums[..count], route.weight, out);
+                }
             }
-        }
-        for row in 0..rows {
-            shared.dot(kernels, &weights.shared.down, outputs.clone(), row, sums);
-            kernels.accumulate(sums, shared_gate[row], out.row_mut(row));
+            let sums = &mut sums[..rows * GEMM_ROWS];
+            shared.products(kernels, &weights.shared.down, outputs, &identity[..rows], (GEMM_ROWS, sums));
+            for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
+                kernels.accumulate(&sums[..count], shared_gate[row], &mut out.row_mut(row)[at..at + count]);
+            }
         }
     });
 }

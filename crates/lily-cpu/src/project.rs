@@ -2,9 +2,11 @@
 
 use crate::{
     input::Input,
+    linear::Linear,
     machine::Machine,
     model::Stack,
-    pool::{Chunks, Columns, SplitMut, Tile},
+    pool::{Chunks, Columns},
+    simd::GEMM_ROWS,
 };
 use std::ops::Range;
 
@@ -17,36 +19,34 @@ pub(crate) enum Store {
     Add,
 }
 
-/// `out[row] = stack · input[row]` (or added to it) for the first `rows` rows; `out` is `[rows][stack.rows]`.
-/// Weights are read once for all rows.
+/// `out[i] = stack · input[rows[i]]` (or added to it); `out` is `[rows.len()][stack.rows]`. Weights are read once for
+/// all rows.
 pub(crate) fn project(
     machine: &mut Machine,
     stack: &Stack,
     input: &Input,
-    rows: Range<usize>,
+    rows: &[u32],
     store: Store,
     out: &mut [f32],
 ) {
-    let block = outputs_per_task(machine, stack.rows, stack.bytes());
+    let block = machine.units_per_task(stack.rows, stack.bytes()).next_multiple_of(GEMM_ROWS);
     let kernels = machine.kernels;
     if rows.len() == 1 && store == Store::Set {
         machine.pool.for_each_part(Chunks::new(out, block), |index, out| {
-            each_part(stack, index * block..index * block + out.len(), |part, range, at| {
-                input.dot(kernels, part, range.clone(), rows.start, &mut out[at..at + range.len()]);
+            each_block(stack, index * block..index * block + out.len(), |part, range, at| {
+                input.products(kernels, part, range.clone(), rows, (GEMM_ROWS, &mut out[at..at + range.len()]));
             });
         });
         return;
     }
     let parts = Columns::new(out, stack.rows, block);
-    debug_assert_eq!(parts.parts(), stack.rows.div_ceil(block));
-    machine.pool.for_each(parts, &mut machine.scratch, |index, mut tile: Tile<'_, f32>, scratch| {
-        let [sums] = scratch.take([block]);
+    machine.pool.for_each(parts, &mut machine.scratch, |index, mut tile, scratch| {
+        let [sums] = scratch.take([rows.len() * GEMM_ROWS]);
         let end = (index * block + block).min(stack.rows);
-        each_part(stack, index * block..end, |part, range, at| {
-            for row in 0..tile.rows() {
-                let sums = &mut sums[..range.len()];
-                input.dot(kernels, part, range.clone(), rows.start + row, sums);
-                let out = &mut tile.row_mut(row)[at..at + range.len()];
+        each_block(stack, index * block..end, |part, range, at| {
+            input.products(kernels, part, range.clone(), rows, (GEMM_ROWS, sums));
+            for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
+                let (sums, out) = (&sums[..range.len()], &mut tile.row_mut(row)[at..at + range.len()]);
                 match store {
                     Store::Set => out.copy_from_slice(sums),
                     Store::Add => kernels.accumulate(sums, 1.0, out),
@@ -56,21 +56,14 @@ pub(crate) fn project(
     });
 }
 
-/// Outputs of one task: a multiple of 16, so that a cache line of results has one writer.
-pub(crate) fn outputs_per_task(machine: &Machine, rows: usize, bytes: usize) -> usize {
-    machine.units_per_task(rows, bytes).next_multiple_of(16)
-}
-
-/// Calls `visit(matrix, its rows, offset in the range)` for each matrix that output range `outputs` touches.
-fn each_part(
-    stack: &Stack,
-    outputs: Range<usize>,
-    mut visit: impl FnMut(&crate::linear::Linear, Range<usize>, usize),
-) {
+/// Calls `visit(matrix, its rows, offset in the range)` for blocks of at most [`GEMM_ROWS`] rows of each matrix that
+/// `outputs` touches.
+fn each_block(stack: &Stack, outputs: Range<usize>, mut visit: impl FnMut(&Linear, Range<usize>, usize)) {
     let mut first = 0;
     for part in &stack.parts {
         let (start, end) = (outputs.start.max(first), outputs.end.min(first + part.rows()));
-        if start < end {
+        for start in (start..end).step_by(GEMM_ROWS) {
+            let end = end.min(start + GEMM_ROWS);
             visit(part, start - first..end - first, start - outputs.start);
         }
         first += part.rows();

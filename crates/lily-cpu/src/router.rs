@@ -23,6 +23,8 @@ pub(crate) struct Routing {
     chosen: Vec<Route>,
     /// Sorted by expert, then row.
     pub entries: Vec<Route>,
+    /// The row of each entry.
+    pub rows: Vec<u32>,
     /// The entries of each expert that has any.
     pub groups: Vec<Range<usize>>,
     counts: Vec<usize>,
@@ -51,11 +53,11 @@ impl Routing {
             let block = machine.units_per_task(experts, moe.router.bytes()).next_multiple_of(8);
             machine.pool.for_each_part(Chunks::new(&mut self.logits, block), |index, out| {
                 let start = index * block;
-                input.dot_exact(kernels, &moe.router, start..start + out.len(), 0, out);
+                input.product_exact(kernels, &moe.router, start..start + out.len(), 0, out);
             });
         } else {
             machine.pool.for_each_part(Chunks::new(&mut self.logits, experts), |row, out| {
-                input.dot_exact(kernels, &moe.router, 0..experts, row, out);
+                input.product_exact(kernels, &moe.router, 0..experts, row, out);
             });
         }
         let choose = |row: usize, logits: &mut [f32], chosen: &mut [Route]| {
@@ -87,6 +89,11 @@ impl Routing {
         self.group(experts);
     }
 
+    /// The expert of a group.
+    pub(crate) fn expert(&self, group: &Range<usize>) -> usize {
+        self.entries[group.start].expert as usize
+    }
+
     /// Counting sort of the chosen routes by expert.
     fn group(&mut self, experts: usize) {
         self.counts.clear();
@@ -106,6 +113,8 @@ impl Routing {
             self.entries[*place] = *route;
             *place += 1;
         }
+        self.rows.clear();
+        self.rows.extend(self.entries.iter().map(|route| route.row));
     }
 }
 

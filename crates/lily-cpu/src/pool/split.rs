@@ -165,6 +165,11 @@ impl<T> Tile<'_, T> {
         self.rows
     }
 
+    /// Columns.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Row `row` of the rectangle.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows);

@@ -28,7 +28,10 @@ mod vector;
 pub(crate) use table::Kernels;
 pub use tier::Tier;
 
-use crate::{activations::QuantRow, linear::AffineView};
+use crate::{
+    activations::{QuantMatrix, QuantRow},
+    linear::AffineView,
+};
 use std::ops::Range;
 
 /// One instruction set: its vectors and its integer kernels.
@@ -47,7 +50,29 @@ pub(crate) trait Simd {
     /// # Safety
     /// The instruction set; `rows` inside `w`, `x` laid out for `w`, one `out` per row.
     unsafe fn gemv_i8(w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32]);
+
+    /// Whether [`Simd::gemm_i8`] is there.
+    const GEMM: bool = false;
+
+    /// `out[i * GEMM_ROWS + r] = w[first + r] · x[rows[i]]` for a block of `count` (at most [`GEMM_ROWS`]) rows from
+    /// `first` on; where `r >= count` undefined.
+    ///
+    /// # Safety
+    /// The instruction set and [`Simd::GEMM`]; the block inside `w`, `rows` inside `x`, `x` laid out for `w` and
+    /// products of many rows, `GEMM_ROWS` outputs per row.
+    unsafe fn gemm_i8(
+        w: &AffineView<'_>,
+        (first, count): (usize, usize),
+        x: &QuantMatrix<'_>,
+        rows: &[u32],
+        out: &mut [f32],
+    ) {
+        let _ = (w, first, count, x, rows, out);
+    }
 }
+
+/// Rows of a block in products of many rows.
+pub(crate) const GEMM_ROWS: usize = 32;
 
 /// A run of tokens for the gated delta rule of one value head.
 #[derive(Clone, Copy)]

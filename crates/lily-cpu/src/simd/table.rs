@@ -1,8 +1,8 @@
 //! The table of kernels of one tier.
 
-use super::{AttentionAccumulator, GdnTokens, KvElement, KvPage, Simd, Tier, ops};
+use super::{AttentionAccumulator, GEMM_ROWS, GdnTokens, KvElement, KvPage, Simd, Tier, ops};
 use crate::{
-    activations::{Layout, QuantRow},
+    activations::{Layout, Product, QuantMatrix, QuantRow},
     linear::{AffineView, DenseView},
 };
 use std::ops::Range;
@@ -26,7 +26,10 @@ pub(crate) struct Kernels {
     dequantize_row: unsafe fn(&AffineView<'_>, usize, &mut [f32]),
     gemv_affine_f32: unsafe fn(&AffineView<'_>, Range<usize>, &[f32], &mut [f32]),
     gemv_dense: unsafe fn(&DenseView<'_>, Range<usize>, &[f32], &mut [f32]),
+    checksum: unsafe fn(&[u64], &mut u64),
     gemv_i8: unsafe fn(&AffineView<'_>, Range<usize>, &QuantRow<'_>, &mut [f32]),
+    gemm_i8: unsafe fn(&AffineView<'_>, (usize, usize), &QuantMatrix<'_>, &[u32], &mut [f32]),
+    has_gemm: bool,
 }
 
 /// Compiles every kernel for a tier. `S` is the tier's [`Simd`].
@@ -59,8 +62,11 @@ macro_rules! tier {
                     = ops::gemv_affine_f32::<S>(w, rows, x, out);
                 gemv_dense(w: &DenseView<'_>, rows: Range<usize>, x: &[f32], out: &mut [f32])
                     = ops::gemv_dense::<S>(w, rows, x, out);
+                checksum(words: &[u64], sum: &mut u64) = ops::checksum(words, sum);
                 gemv_i8(w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32])
                     = S::gemv_i8(w, rows, x, out);
+                gemm_i8(w: &AffineView<'_>, block: (usize, usize), x: &QuantMatrix<'_>, rows: &[u32], out: &mut [f32])
+                    = S::gemm_i8(w, block, x, rows, out);
             );
         }
     };
@@ -73,7 +79,8 @@ macro_rules! tier {
                 }
             }
         )*
-        pub(super) static TABLE: Kernels = Kernels { tier: Tier::$tier, $($name),* };
+        pub(super) static TABLE: Kernels =
+            Kernels { tier: Tier::$tier, has_gemm: <S as Simd>::GEMM, $($name),* };
     };
     (@with ($($feature:meta)?) $($function:tt)*) => { $(#[$feature])? $($function)* };
 }
@@ -272,11 +279,41 @@ impl Kernels {
         unsafe { (self.gemv_dense)(w, rows, x, out) }
     }
 
+    /// The wrapping sum of all words: a way to read memory.
+    pub(crate) fn checksum(&self, words: &[u64]) -> u64 {
+        let mut sum = 0;
+        // SAFETY: the machine has the tier (`for_tier`).
+        unsafe { (self.checksum)(words, &mut sum) }
+        sum
+    }
+
     /// Packed rows times an 8-bit vector.
     pub(crate) fn gemv_i8(&self, w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32]) {
         assert!(rows.end <= w.rows && rows.len() == out.len() && x.cols == w.cols);
-        assert!(x.layout.unit == w.group.min(64));
+        assert!(x.layout == w.layout(Product::Vector));
         // SAFETY: the machine has the tier (`for_tier`); lengths and layouts agree.
         unsafe { (self.gemv_i8)(w, rows, x, out) }
+    }
+
+    /// Whether this tier has [`Kernels::gemm_i8`].
+    pub(crate) fn has_gemm(&self) -> bool {
+        self.has_gemm
+    }
+
+    /// Up to [`GEMM_ROWS`] packed rows times many 8-bit vectors: `out[i * GEMM_ROWS + r] = w[block.start + r] ·
+    /// x[rows[i]]`.
+    pub(crate) fn gemm_i8(
+        &self,
+        w: &AffineView<'_>,
+        block: Range<usize>,
+        x: &QuantMatrix<'_>,
+        rows: &[u32],
+        out: &mut [f32],
+    ) {
+        assert!(self.has_gemm && block.end <= w.rows && !block.is_empty() && block.len() <= GEMM_ROWS);
+        assert!(x.cols == w.cols && x.layout == w.layout(Product::Matrix) && out.len() == rows.len() * GEMM_ROWS);
+        assert!(rows.iter().all(|&row| (row as usize) < x.rows));
+        // SAFETY: the machine has the tier (`for_tier`); lengths and layouts agree.
+        unsafe { (self.gemm_i8)(w, (block.start, block.len()), x, rows, out) }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// How codes of one width become bytes.
 #[derive(Clone, Copy)]
-struct Unpacker {
+pub(super) struct Unpacker {
     bits: usize,
     gather: __m512i,
     shifts: __m512i,
@@ -20,7 +20,7 @@ impl Unpacker {
     /// # Safety
     /// AVX-512 with VBMI.
     #[inline(always)]
-    unsafe fn new(bits: usize) -> Self {
+    pub(super) unsafe fn new(bits: usize) -> Self {
         let mut gather = [0u8; 64];
         let mut shifts = [0u8; 64];
         for quad in 0..8 {
@@ -45,7 +45,7 @@ impl Unpacker {
     /// # Safety
     /// AVX-512 with VBMI; `count / 8 * bits` readable bytes.
     #[inline(always)]
-    unsafe fn unpack(&self, codes: *const u8, count: usize) -> __m512i {
+    pub(super) unsafe fn unpack(&self, codes: *const u8, count: usize) -> __m512i {
         // SAFETY: masked-out bytes are not touched.
         unsafe {
             let packed = _mm512_maskz_loadu_epi8(byte_mask(count / 8 * self.bits), codes.cast());

@@ -1,11 +1,12 @@
 //! AVX-512 with VNNI and VBMI.
 
+mod gemm;
 mod gemv_natural;
 mod gemv_q4;
 
 use super::{Simd, f32x16_avx512::F32x16};
 use crate::{
-    activations::{Order, QuantRow},
+    activations::{Order, QuantMatrix, QuantRow},
     linear::{AffineView, FloatType},
 };
 use core::arch::x86_64::*;
@@ -38,6 +39,25 @@ impl Simd for Avx512 {
                 (Order::Split(_), _) => gemv_q4::gemv::<32>(w, rows, x, out),
                 (Order::Natural, 64) => gemv_natural::gemv::<64>(w, rows, x, out),
                 (Order::Natural, _) => gemv_natural::gemv::<32>(w, rows, x, out),
+            }
+        }
+    }
+
+    const GEMM: bool = true;
+
+    #[inline(always)]
+    unsafe fn gemm_i8(
+        w: &AffineView<'_>,
+        block: (usize, usize),
+        x: &QuantMatrix<'_>,
+        rows: &[u32],
+        out: &mut [f32],
+    ) {
+        // SAFETY: the same contract.
+        unsafe {
+            match x.layout.unit {
+                64 => gemm::gemm::<64>(w, block, x, rows, out),
+                _ => gemm::gemm::<32>(w, block, x, rows, out),
             }
         }
     }

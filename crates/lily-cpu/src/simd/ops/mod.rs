@@ -4,6 +4,7 @@
 //! are asserted by the safe methods of [`super::Kernels`].
 
 mod attention;
+mod checksum;
 mod elementwise;
 mod gdn;
 mod gemv_f32;
@@ -12,6 +13,7 @@ mod norm;
 mod quantize;
 
 pub(super) use attention::attend_page;
+pub(super) use checksum::checksum;
 pub(super) use elementwise::{accumulate, conv_silu, dot, round_bf16, scale_sigmoid, silu_mul};
 pub(super) use gdn::gdn_scan;
 pub(super) use gemv_f32::{dequantize_row, gemv_affine_f32, gemv_dense};

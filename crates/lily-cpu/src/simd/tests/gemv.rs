@@ -2,9 +2,9 @@
 
 use super::{Noise, affine, assert_close, dense, product, tiers};
 use crate::{
-    activations::{Layout, QuantRows},
+    activations::{Layout, Product, QuantRows},
     linear::{Linear, View},
-    simd::Kernels,
+    simd::{GEMM_ROWS, Kernels},
 };
 use lily_checkpoint::Dtype;
 
@@ -29,7 +29,7 @@ fn exact_in_8_bits(noise: &mut Noise, cols: usize) -> Vec<f32> {
 
 fn i8_product(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
     let View::Affine(view) = linear.view() else { unreachable!("the matrix is quantised") };
-    let layout = linear.layout(128).expect("a quantised matrix has a layout");
+    let layout = linear.layout(Product::Vector).expect("a quantised matrix has a layout");
     let x = quantized(kernels, layout, x);
     let mut out = vec![f32::NAN; linear.rows()];
     // In two calls, so that a row offset matters.
@@ -60,6 +60,37 @@ fn packed_rows_times_8_bit_vectors() {
     }
 }
 
+/// Blocks and vectors around every tile of the kernels; strips of columns too.
+#[test]
+fn packed_rows_times_many_8_bit_vectors() {
+    let mut noise = Noise(6);
+    for bits in [2, 3, 4, 5, 6, 8] {
+        for group in [32, 64, 128] {
+            for cols in [32, 64, 96, 128, 320, 512, 544, 576, 1152].into_iter().filter(|cols| cols % group == 0) {
+                let dtype = [Dtype::Bf16, Dtype::F16, Dtype::F32][noise.bits() as usize % 3];
+                let rows = [1, 5, 16, 17, 32][noise.bits() as usize % 5];
+                let (linear, values) = affine(&mut noise, rows + 2, cols, bits, group, dtype);
+                let vectors = 1 + noise.bits() as usize % 40;
+                let x: Vec<Vec<f32>> = (0..vectors).map(|_| exact_in_8_bits(&mut noise, cols)).collect();
+                let order: Vec<u32> = (0..vectors as u32).map(|i| (i * 7 + 3) % vectors as u32).collect();
+                let View::Affine(view) = linear.view() else { unreachable!("the matrix is quantised") };
+                for kernels in tiers().filter(|kernels| kernels.has_gemm()) {
+                    let mut quantized = QuantRows::new(view.layout(Product::Matrix), vectors, cols);
+                    x.iter().enumerate().for_each(|(i, x)| quantized.row_mut(i).quantize(kernels, x));
+                    let mut out = vec![f32::NAN; vectors * GEMM_ROWS];
+                    kernels.gemm_i8(&view, 2..rows + 2, &quantized.matrix(), &order, &mut out);
+                    for (row, out) in order.iter().zip(out.chunks_exact(GEMM_ROWS)) {
+                        let what =
+                            format!("{} {bits} bits, group {group}, {rows} x {cols}, row {row}", kernels.tier());
+                        let expected = product(&values, &x[*row as usize]);
+                        assert_close(&what, &out[..rows], &expected[2..], 2e-5);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The largest codes and activations: products of pairs leave 16 bits in the widest codes.
 #[test]
 fn sums_do_not_saturate() {
@@ -74,7 +105,7 @@ fn sums_do_not_saturate() {
         for sign in [1.0, -1.0] {
             let x = vec![sign; 256];
             for kernels in tiers() {
-                let x = quantized(kernels, linear.layout(128).expect("a layout"), &x);
+                let x = quantized(kernels, linear.layout(Product::Vector).expect("a layout"), &x);
                 let mut out = [0.0; 3];
                 kernels.gemv_i8(&full, 0..3, &x.row(0), &mut out);
                 for (row, out) in out.iter().enumerate() {
@@ -142,7 +173,7 @@ fn quantisation_rounds_to_the_nearest_step() {
     for kernels in tiers() {
         for (bits, group) in [(4, 64), (4, 32), (8, 64), (8, 128)] {
             let (linear, _) = affine(&mut noise, 1, 384, bits, group, Dtype::F32);
-            let layout = linear.layout(128).expect("a layout");
+            let layout = linear.layout(Product::Vector).expect("a layout");
             let rows = quantized(kernels, layout, &x);
             let row = rows.row(0);
             for (unit, x) in x.chunks_exact(layout.unit).enumerate() {
