@@ -74,7 +74,7 @@ pub(crate) async fn start(
                 None => Reader::raw(),
                 Some(tools) => Reader::chat(&prompt.tail, tools),
             };
-            let log = RequestLog::new(Arc::clone(&server.metrics), &origin);
+            let log = RequestLog::new(server, &origin);
             turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
         }
     }
@@ -145,8 +145,11 @@ pub(crate) async fn render(
         };
         let prompt = server.model.template.render(&request)?;
         let ids = server.model.tokenizer.encode_prompt(&prompt);
-        let text = prompt.text();
-        let tail = text.char_indices().rev().nth(63).map_or(text.as_str(), |(at, _)| &text[at..]).to_owned();
+        let text = prompt.as_str();
+        if server.config.log_text {
+            tracing::info!(target: "lily_server::text", prompt = text, "rendered");
+        }
+        let tail = text.char_indices().rev().nth(63).map_or(text, |(at, _)| &text[at..]).to_owned();
         let borders = borders(&server.model.tokenizer, &ids);
         Ok((Prompt { ids, borders, tail }, request.tools))
     })

@@ -3,24 +3,30 @@
 use crate::error::ApiError;
 use crate::job::Origin;
 use crate::metrics::Metrics;
+use crate::state::Server;
 use crate::turn::End;
 use lily_engine::Usage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a line tells; written when the turn ends, whatever way it ends. User text is not part of it.
+/// What a line tells; written when the turn ends, whatever way it ends. Text is part of it only where the
+/// configuration says so.
 pub(crate) struct RequestLog {
     metrics: Arc<Metrics>,
     id: String,
     route: &'static str,
     arrived: Instant,
     first_token: Option<Duration>,
+    /// The answer so far, where text may be logged.
+    text: Option<String>,
 }
 
 impl RequestLog {
-    pub(crate) fn new(metrics: Arc<Metrics>, origin: &Origin<'_>) -> Self {
+    pub(crate) fn new(server: &Server, origin: &Origin<'_>) -> Self {
         let Origin { id, route, arrived } = *origin;
-        Self { metrics, id: id.to_owned(), route, arrived, first_token: None }
+        let metrics = Arc::clone(&server.metrics);
+        let text = server.config.log_text.then(String::new);
+        Self { metrics, id: id.to_owned(), route, arrived, first_token: None, text }
     }
 
     /// When the request arrived.
@@ -29,9 +35,16 @@ impl RequestLog {
     }
 
     /// Notes the time of the first token.
-    pub(crate) fn first_token(&mut self) {
+    pub(crate) fn token(&mut self) {
         if self.first_token.is_none() {
             self.first_token = Some(self.arrived.elapsed());
+        }
+    }
+
+    /// Notes new text of the answer, thinking and markup included.
+    pub(crate) fn text(&mut self, new: &str) {
+        if let Some(text) = &mut self.text {
+            text.push_str(new);
         }
     }
 
@@ -71,6 +84,7 @@ impl RequestLog {
             decode_ms = millis(usage.decode),
             first_token_ms = self.first_token.map(millis),
             total_ms = millis(total),
+            text = self.text,
             "request"
         );
     }

@@ -9,7 +9,7 @@ use crate::anthropic::translate_errors;
 use crate::error::ApiError;
 use crate::state::Server;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{MatchedPath, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -21,12 +21,14 @@ use subtle::ConstantTimeEq;
 pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request<Body>, next: Next) -> Response {
     let config = &server.config;
     let allowed = allowed_origin(config, request.headers());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let anthropic = request.uri().path().starts_with("/v1/messages");
     let mut response = match check(config, &request, allowed.is_some()) {
         Err(error) => error.into_response(),
         Ok(()) if is_preflight(&request) && allowed.is_some() => preflight(request.headers()),
         Ok(()) => next.run(request).await,
     };
+    log_error(route.as_ref(), &response);
     if anthropic {
         response = translate_errors(response);
     }
@@ -39,6 +41,20 @@ pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request<Bo
     }
     server.metrics.responded(response.status().as_u16());
     response
+}
+
+/// A line for each refusal and fault. The route is logged, not the path, which is the client's own text.
+fn log_error(route: Option<&MatchedPath>, response: &Response) {
+    if let Some(error) = response.extensions().get::<ApiError>() {
+        tracing::info!(
+            target: "lily_server::request",
+            route = route.map(MatchedPath::as_str),
+            status = error.status.as_u16(),
+            error = error.code.unwrap_or(error.kind),
+            param = error.param,
+            "refused"
+        );
+    }
 }
 
 fn check(config: &ServerConfig, request: &Request<Body>, cors: bool) -> Result<(), ApiError> {

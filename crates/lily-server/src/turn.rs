@@ -148,6 +148,7 @@ impl Turn {
             Event::Prefill { done, total } => Ok(TurnEvent::Prefill { done, total }),
             Event::Token { id, text, logprob } => Ok(self.token(id, &text, logprob)),
             Event::Finished { text, reason, stop, usage } => {
+                self.log.text(&text);
                 let mut pieces = self.reader.push(&text);
                 pieces.extend(self.reader.finish(reason));
                 self.usage = usage;
@@ -167,7 +168,8 @@ impl Turn {
     }
 
     fn token(&mut self, id: TokenId, text: &str, logprob: Option<TokenLogprob>) -> TurnEvent {
-        self.log.first_token();
+        self.log.token();
+        self.log.text(text);
         self.usage.completion_tokens += 1;
         if self.reader.in_reasoning() {
             self.reasoning_tokens += 1;

@@ -127,6 +127,11 @@ impl App {
         self.post("/v1/chat/completions", body).await
     }
 
+    /// Tokens of a conversation's prompt.
+    pub(crate) async fn count(&self, conversation: &Value) -> u64 {
+        self.post("/tokenize", conversation).await.number("/count")
+    }
+
     /// The response as it comes.
     pub(crate) async fn open(&self, path: &str, body: &Value) -> Live {
         let response = self.router.clone().oneshot(post(path, body.to_string())).await.expect("a response");
@@ -186,6 +191,12 @@ pub(crate) struct Event {
 impl Reply {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.body))
+    }
+
+    /// A number in the answer.
+    pub(crate) fn number(&self, pointer: &str) -> u64 {
+        let number = self.json().pointer(pointer).and_then(Value::as_u64);
+        number.unwrap_or_else(|| panic!("no number at {pointer} in {}", self.body))
     }
 
     /// The events of a stream, comments left out.

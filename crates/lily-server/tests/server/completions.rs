@@ -35,9 +35,8 @@ async fn several_prompts_in_every_form() {
         let reply = app.post(PATH, &json!({"prompt": prompt, "n": 2, "temperature": 0})).await.json();
         assert_eq!(reply["choices"].as_array().map(Vec::len), Some(2 * prompts), "{prompt}: {reply}");
     }
-    let one = app.post(PATH, &json!({"prompt": ids})).await.json();
-    let text = app.post(PATH, &json!({"prompt": "Once upon"})).await.json();
-    assert_eq!(one["usage"]["prompt_tokens"], text["usage"]["prompt_tokens"]);
+    let one = app.post(PATH, &json!({"prompt": ids})).await;
+    assert_eq!(one.number("/usage/prompt_tokens"), ids.len() as u64);
     for prompt in [Value::Null, json!([]), json!([99_999_999]), json!([true]), json!({}), json!([["x"]])] {
         let reply = app.post(PATH, &json!({"prompt": prompt})).await;
         assert_eq!(reply.status, 400, "{prompt}: {}", reply.body);

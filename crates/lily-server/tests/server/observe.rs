@@ -75,3 +75,33 @@ async fn metrics_count() {
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
 }
+
+/// Every operation of the document is a route, and what the document does not know is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_is_true() {
+    let app = app("</think>\n\nHello.");
+    let document = app.get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() >= 13);
+    for (path, operations) in paths {
+        let operations = operations.as_object().expect("operations");
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            let request = axum::http::Request::builder().method(method).uri(path.replace("{id}", "x"));
+            let reply = app.send(request.body(axum::body::Body::from("{}")).expect("a request")).await;
+            let known = operations.contains_key(&method.to_lowercase());
+            assert_eq!(reply.status != 405, known, "{method} {path}: {}", reply.status);
+            assert!(!reply.body.contains("unknown_path"), "{method} {path}");
+        }
+    }
+    // References lead somewhere.
+    let text = document.to_string();
+    for reference in text.split("\"$ref\":\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+    let wrong = app.get("/v2/chat").await;
+    assert_eq!(wrong.status, 404);
+    for path in paths.keys() {
+        assert!(wrong.error().contains(path.as_str()), "{path} is not in the answer to a wrong path");
+    }
+}

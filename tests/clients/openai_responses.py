@@ -1,0 +1,35 @@
+"""The official openai client against a running server (LILY_URL): the responses API."""
+
+import os
+import sys
+
+try:
+    import openai
+except ImportError:
+    print("skipped: no openai package")
+    sys.exit(0)
+
+client = openai.OpenAI(base_url=os.environ["LILY_URL"] + "/v1", api_key="none", max_retries=0, timeout=300)
+model = client.models.list().data[0].id
+settings = {"model": model, "temperature": 0, "max_output_tokens": 200, "reasoning": {"effort": "none"}}
+
+first = client.responses.create(input="Who are you?", instructions="Be brief.", **settings)
+assert first.status in ("completed", "incomplete") and first.output_text, first
+assert client.responses.retrieve(first.id).output_text == first.output_text
+assert client.responses.input_items.list(first.id).data[0].content[0].text == "Who are you?"
+
+with client.responses.stream(input="Who are you?", instructions="Be brief.", **settings) as stream:
+    text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+    final = stream.get_final_response()
+assert text == final.output_text == first.output_text, (text, final.output_text)
+
+second = client.responses.create(input="And what can you do?", previous_response_id=first.id, **settings)
+assert second.usage.input_tokens > first.usage.input_tokens
+client.responses.delete(first.id)
+try:
+    client.responses.retrieve(first.id)
+except openai.NotFoundError:
+    pass
+else:
+    raise AssertionError("a deleted response is still there")
+print(f"openai {openai.__version__}: responses")
