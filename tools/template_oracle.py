@@ -4,7 +4,7 @@
     pip install jinja2 tokenizers
     tools/template_oracle.py snippets > crates/lily-text/tests/data/jinja.jsonl
     tools/template_oracle.py requests models/nano > crates/lily-text/tests/data/nano_prompts.jsonl
-    tools/template_oracle.py requests FOLDER --count 20000 --seed 7 > /tmp/more.jsonl   # LILY_PROMPTS=... cargo test
+    tools/template_oracle.py requests FOLDER --count 20000 --seed 7 > more.jsonl
 
 With --transformers, requests are rendered by transformers' own apply_chat_template instead (slower; to check this
 script's set-up against it).

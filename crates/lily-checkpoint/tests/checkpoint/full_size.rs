@@ -116,7 +116,7 @@ fn opens_without_reading_weights() {
     let Matrix::Affine(last) = &moe.down_proj.experts[255] else { panic!("quantised") };
     assert_eq!((last.rows, last.cols, last.codes.bytes.len()), (2048, 512, 2048 * 256));
     let total = checkpoint.summary().total();
-    // DESIGN's floor: 1668 MB of weights per token (GDN 569, attention 153, MoE 660, head 286).
+    // docs/model.md's floor: 1668 MB of weights per token (GDN 569, attention 153, MoE 660, head 286).
     assert!((1.66e9..1.68e9).contains(&(total.active_bytes as f64)), "{total:?}");
     assert!((34.5e9..34.9e9).contains(&(total.parameters as f64)), "{total:?}");
     assert_eq!(checkpoint.config.kv_elements_per_token(), 10_240);

@@ -1,4 +1,7 @@
 //! How a region's outputs are cut into parts that tasks own alone.
+//!
+//! # Safety
+//! Every `part` here is [`SplitMut::part`]: an index is asked for at most once while earlier parts of it live.
 
 use std::{marker::PhantomData, ops::Range};
 

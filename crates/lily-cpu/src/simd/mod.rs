@@ -3,6 +3,11 @@
 //! Floating-point kernels are written once over [`vector::Vector`] (`ops/`) and compiled for each tier; the integer
 //! dot products differ per tier. A [`Kernels`] table holds one function per operation; its methods are safe: a table
 //! is handed out only for a tier that the machine has, and lengths are asserted there.
+//!
+//! # Safety
+//! Who calls an unsafe function in here owes it two things, unless its own documentation says more: the
+//! machine has the instruction set they are compiled for, and pointers have as many valid elements, of any alignment, as
+//! the operation reads or writes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -1,4 +1,4 @@
-//! The model in plain f32 Rust, written to be read beside `DESIGN.md`: the oracle.
+//! The model in plain f32 Rust, written to be read beside `docs/model.md`: the oracle.
 //!
 //! One file per operation, the field's names, no cleverness. What is fixed, so that results can be compared:
 //!

@@ -171,7 +171,7 @@ fn qkv_is_flat_by_type_and_two_value_heads_share_a_key_head() {
     }
 }
 
-/// The Gated DeltaNet mixer again, in f64 and written out as in DESIGN.md, token by token.
+/// The Gated DeltaNet mixer again, in f64 and written out as in docs/model.md, token by token.
 #[test]
 fn gated_delta_net_is_the_formula() {
     let (r, s) = (&mut Random(11), gdn_shape());

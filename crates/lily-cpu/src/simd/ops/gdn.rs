@@ -6,7 +6,7 @@ use crate::simd::{GdnTokens, vector::Vector};
 /// at `out_stride`.
 ///
 /// Per token, with `S` the state, `g` the decay: `d = beta (v - g Sᵀk)`, `o = g Sᵀq + d (k·q)`, `S = g S + k dᵀ`.
-/// That is the rule of DESIGN.md with the decay pulled out, so that one pass reads and one pass updates. The state is
+/// That is the rule of docs/model.md with the decay pulled out, so that one pass reads and one pass updates. The state is
 /// walked in blocks of columns small enough to stay in the first-level cache from token to token.
 #[inline(always)]
 pub(in crate::simd) unsafe fn gdn_scan<V: Vector>(
