@@ -91,7 +91,7 @@ pub(crate) fn generate(
                     return Ok(answer);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => collector.wait(&mut show)?,
             Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the engine ended before the answer did"),
         }
     }
@@ -122,6 +122,8 @@ struct Collector {
     reasoning: String,
     stop: Option<String>,
     usage: Usage,
+    /// Prompt tokens that were read.
+    prefilled: usize,
     time_to_first_token: Option<Duration>,
 }
 
@@ -129,7 +131,7 @@ impl Collector {
     fn new(splitter: Splitter, prompt_tokens: usize, start: Instant) -> Self {
         let usage = Usage { prompt_tokens, ..Usage::default() };
         let (text, reasoning) = (String::new(), String::new());
-        Self { splitter, start, text, reasoning, stop: None, usage, time_to_first_token: None }
+        Self { splitter, start, text, reasoning, stop: None, usage, prefilled: 0, time_to_first_token: None }
     }
 
     fn take(
@@ -138,7 +140,10 @@ impl Collector {
         show: &mut impl FnMut(Piece<'_>) -> Result<()>,
     ) -> Result<Option<Answer>> {
         match event {
-            Event::Prefill { done, total } => show(Piece::Prefill { done, total })?,
+            Event::Prefill { done, total } => {
+                self.prefilled = done;
+                show(Piece::Prefill { done, total })?;
+            }
             Event::Token { text, .. } => {
                 self.usage.completion_tokens += 1;
                 self.time_to_first_token.get_or_insert_with(|| self.start.elapsed());
@@ -155,6 +160,14 @@ impl Collector {
             Event::Failed(error) => return Err(error.into()),
         }
         Ok(None)
+    }
+
+    /// Nothing came for a while: keeps the listener informed, since the first chunk of a prompt alone can take long.
+    fn wait(&self, show: &mut impl FnMut(Piece<'_>) -> Result<()>) -> Result<()> {
+        match self.time_to_first_token {
+            None => show(Piece::Prefill { done: self.prefilled, total: self.usage.prompt_tokens }),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Hands on what was held back.

@@ -49,7 +49,7 @@ pub(crate) trait Visitor {
 /// Cuts the model's longest context down to `--context`.
 pub(crate) fn limit_context(options: &GlobalOptions, checkpoint: &mut Checkpoint) -> Result<()> {
     let longest = &mut checkpoint.config.max_position_embeddings;
-    match options.context.map(std::num::NonZeroUsize::get) {
+    match options.context() {
         Some(wanted) if wanted > *longest => Err(Advice::usage(
             format!("--context {wanted} is more than the model was made for"),
             format!("its longest context is {longest} tokens"),
@@ -72,9 +72,9 @@ pub(crate) fn visit<V: Visitor>(
     match options.backend {
         BackendChoice::Cpu => {
             let cpu = CpuOptions {
-                threads: options.threads.map(std::num::NonZeroUsize::get),
+                threads: options.threads(),
                 precision: options.precision.map_or_else(Precision::default, precision),
-                max_context: options.context.map(std::num::NonZeroUsize::get),
+                max_context: options.context(),
                 ..CpuOptions::default()
             };
             let backend =

@@ -10,7 +10,7 @@ Examples:
   lily --model ~/models/Qwen3.6-35B-A3B-4bit chat
   lily run \"What is 12 + 30?\"                one answer on stdout
   git diff | lily run \"Summarise this change:\"
-  lily serve --port 8080                     an OpenAI-compatible server
+  lily serve --port 8080                     a server for OpenAI and Anthropic clients
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
@@ -38,8 +38,8 @@ pub(crate) struct GlobalOptions {
     pub(crate) backend: BackendChoice,
 
     /// Threads that compute [default: all cores]
-    #[arg(long, global = true, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 
     /// Precision of activations on the CPU [default: the backend's]
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
@@ -47,7 +47,7 @@ pub(crate) struct GlobalOptions {
 
     /// Longest context in tokens, prompt and answer together [default: the model's]
     #[arg(long = "context", global = true, value_name = "N", id = "context_limit")]
-    pub(crate) context: Option<NonZeroUsize>,
+    context: Option<NonZeroUsize>,
 
     /// Log what happens to stderr (-vv: more, -vvv: everything)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -56,6 +56,18 @@ pub(crate) struct GlobalOptions {
     /// When to use colours [also: the environment variable NO_COLOR]
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub(crate) color: ColorChoice,
+}
+
+impl GlobalOptions {
+    /// `--threads` as the backends count.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
+    }
+
+    /// `--context` as the backends count.
+    pub(crate) fn context(&self) -> Option<usize> {
+        self.context.map(NonZeroUsize::get)
+    }
 }
 
 /// The implementations of the forward pass.

@@ -3,6 +3,7 @@
 /// Name of the embedded model.
 pub(crate) const NAME: &str = "nano";
 
+#[cfg(feature = "embed-nano")]
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_bytes!(concat!("../../../models/nano/", $name)))),*]

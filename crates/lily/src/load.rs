@@ -10,7 +10,10 @@ use crate::{
 use anyhow::{Result, anyhow};
 use lily_checkpoint::Checkpoint;
 use lily_engine::{Engine, EngineOptions, GenerationRequest, SamplingParams, TokenId};
-use std::time::{Duration, Instant};
+use std::{
+    thread::ScopedJoinHandle,
+    time::{Duration, Instant},
+};
 
 /// A running engine, with all that turns messages into requests.
 pub(crate) struct Loaded {
@@ -43,13 +46,10 @@ pub(crate) fn load(options: &GlobalOptions, engine: EngineOptions, terminal: &Te
             let text = scope.spawn(|| source.text());
             let checkpoint = open(&source, options);
             let opened = start.elapsed();
-            let join = |text: std::thread::ScopedJoinHandle<'_, Result<TextModel>>| {
-                text.join().unwrap_or_else(|_| Err(anyhow!("the tokenizer's thread panicked")))
-            };
             // A folder that is no model at all is best told by its config, not by its tokenizer.
             let checkpoint = checkpoint?;
             let defaults = SamplingParams::from_generation_config(&checkpoint.generation);
-            let starter = StartEngine { text, join, checkpoint: &checkpoint, options: engine };
+            let starter = StartEngine { text, checkpoint: &checkpoint, options: engine };
             let (text, stop_ids, engine) = backend::visit(options, &checkpoint, starter)??;
             let took = start.elapsed();
             tracing::info!(?opened, ?took, model = source.place(), backend = engine.describe(), "loaded");
@@ -68,18 +68,18 @@ pub(crate) fn open(source: &ModelSource, options: &GlobalOptions) -> Result<Chec
     Ok(checkpoint)
 }
 
-struct StartEngine<'a, T, J> {
-    text: T,
-    join: J,
+struct StartEngine<'scope, 'a> {
+    /// Still reading the tokenizer.
+    text: ScopedJoinHandle<'scope, Result<TextModel>>,
     checkpoint: &'a Checkpoint,
     options: EngineOptions,
 }
 
-impl<T, J: FnOnce(T) -> Result<TextModel>> Visitor for StartEngine<'_, T, J> {
+impl Visitor for StartEngine<'_, '_> {
     type Output = Result<(TextModel, Vec<TokenId>, Engine)>;
 
     fn visit<B: Profiled>(self, backend: B) -> Self::Output {
-        let text = (self.join)(self.text)?;
+        let text = self.text.join().unwrap_or_else(|_| Err(anyhow!("the tokenizer's thread panicked")))?;
         let stop_ids = text.stop_ids(self.checkpoint);
         let engine = Engine::start(backend, text.tokenizer.clone(), self.options);
         Ok((text, stop_ids, engine))

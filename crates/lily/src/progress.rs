@@ -55,7 +55,8 @@ impl PrefillBar {
         }
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            bar.set_style(style("reading the prompt {wide_bar} {pos}/{len} tokens, {eta} left"));
+            let bar = bar.with_elapsed(self.start.elapsed());
+            bar.set_style(style("reading the prompt {wide_bar} {pos}/{len} tokens ({elapsed})"));
             bar
         });
         bar.set_position(done as u64);

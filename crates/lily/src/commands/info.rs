@@ -46,8 +46,8 @@ pub(crate) fn run(args: &InfoArgs, options: &GlobalOptions, terminal: &Terminal)
 /// The context lengths to tell the memory for: the one asked for, or some up to the model's longest.
 fn contexts(checkpoint: &Checkpoint, options: &GlobalOptions) -> Vec<u64> {
     let longest = checkpoint.config.max_position_embeddings as u64;
-    match options.context {
-        Some(context) => vec![context.get() as u64],
+    match options.context() {
+        Some(context) => vec![context as u64],
         None => [4_096, 32_768, 131_072]
             .into_iter()
             .filter(|&context| context < longest)

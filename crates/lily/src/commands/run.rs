@@ -86,7 +86,6 @@ pub(crate) fn run(args: &RunArgs, options: &GlobalOptions, terminal: &Terminal) 
     } else {
         warn_if_cut(&answer, terminal)?;
     }
-    model.engine.shut_down(Duration::ZERO);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,12 +17,13 @@ use std::{
 };
 
 const LONG: &str = "\
-Serve the model over HTTP, in the way of OpenAI's API: POST /v1/chat/completions, GET /v1/models, GET /health.
+Serve the model over HTTP, in the way of OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses, \
+/v1/models) and Anthropic's (/v1/messages), with /health and /metrics; /openapi.json lists every route.
 
 It listens on the loopback interface only, unless --host says otherwise; then set --api-key too. Ctrl-C (or SIGTERM) \
 lets running answers finish for a few seconds; a second one ends at once.";
 
-/// Serve the model over HTTP (OpenAI-compatible)
+/// Serve the model over HTTP, in the way of OpenAI's and Anthropic's APIs
 #[derive(Debug, Args)]
 #[command(long_about = LONG)]
 pub(crate) struct ServeArgs {

@@ -75,7 +75,7 @@ fn text_that_merely_starts_with_a_slash_is_a_message() {
 #[test]
 fn earlier_turns_are_not_read_again() {
     let done = fed(GREEDY, "Hello, I am Anna.\nWhat is my name?\n/stats\n").success();
-    let line = done.stderr.lines().find(|line| line.contains("kept from before")).expect("statistics");
+    let line = done.stderr.lines().find(|line| line.contains(" cached)")).expect("statistics");
     let kept =
         line.split('(').nth(1).and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse::<usize>().ok());
     assert!(kept.is_some_and(|kept| kept > 5), "{line}");

@@ -20,10 +20,12 @@ impl Server {
             .spawn()
             .expect("the binary starts");
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut server = Self { child, address: String::new() };
         let mut seen = Vec::new();
         for line in lines.map_while(Result::ok) {
             if let Some(address) = line.strip_prefix("listening on http://") {
-                return Self { child, address: address.to_owned() };
+                server.address = address.to_owned();
+                return server;
             }
             seen.push(line);
         }

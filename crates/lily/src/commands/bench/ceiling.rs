@@ -1,6 +1,10 @@
 //! What the machine can do at best, measured beside the benchmark.
 
-use std::{fmt, hint::black_box, thread, time::Instant};
+use super::series;
+use std::fmt;
+
+/// Passes over the memory; their median counts.
+const ROUNDS: usize = 5;
 
 /// The machine's ceilings of a moment.
 #[derive(Debug, Clone, Copy)]
@@ -15,35 +19,14 @@ impl fmt::Display for Ceilings {
     }
 }
 
-/// Bytes that all threads read together: far more than any cache holds.
-const BYTES: usize = 512 << 20;
-const ROUNDS: usize = 7;
-
-/// Measures with so many threads (all cores if not given): the median of several passes over a large buffer.
-pub(super) fn measure(threads: Option<usize>) -> Ceilings {
-    let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
-    let buffer = vec![1_u64; BYTES / size_of::<u64>()];
-    let share = buffer.len().div_ceil(threads).max(1);
-    let pass = || {
-        let start = Instant::now();
-        thread::scope(|scope| {
-            for part in buffer.chunks(share) {
-                scope.spawn(move || black_box(sum(part)));
-            }
-        });
-        BYTES as f64 / 1e9 / start.elapsed().as_secs_f64()
-    };
-    let rates: Vec<f64> = (0..ROUNDS).map(|_| pass()).collect();
-    Ceilings { read_gb_per_s: super::series::median(&rates) }
-}
-
-/// Independent lanes, so that the loop waits for memory and not for its own additions.
-fn sum(words: &[u64]) -> u64 {
-    let mut lanes = [0_u64; 32];
-    for chunk in words.chunks_exact(lanes.len()) {
-        for (lane, word) in lanes.iter_mut().zip(chunk) {
-            *lane = lane.wrapping_add(*word);
+/// Measures with so many threads (all cores if not given); `None`, with a warning, if the machine does not let us.
+pub(super) fn measure(threads: Option<usize>) -> Option<Ceilings> {
+    match lily_cpu::read_bandwidth(threads, ROUNDS) {
+        Ok(rounds) if !rounds.is_empty() => Some(Ceilings { read_gb_per_s: series::median(&rounds) }),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::warn!("{error}; no floors will be told");
+            None
         }
     }
-    lanes.iter().fold(0, |sum, lane| sum.wrapping_add(*lane))
 }

@@ -64,6 +64,10 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     ops: bool,
 
+    /// Do not measure the machine's bandwidth (1 GiB of memory per thread), and tell no floors
+    #[arg(long)]
+    no_ceiling: bool,
+
     /// Write one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -135,8 +139,12 @@ impl Visitor for Runner<'_> {
             .into());
         }
         let (machine, description) = (others::Sample::now(), backend.describe());
-        let threads = options.threads.map(std::num::NonZeroUsize::get);
-        let measure = |message| progress::spin(terminal, message, || ceiling::measure(threads));
+        let threads = options.threads();
+        let measure = |message| {
+            (!args.no_ceiling)
+                .then(|| progress::spin(terminal, message, || ceiling::measure(threads)))
+                .flatten()
+        };
         let before = measure("measuring the machine");
         let mut bench = Bench::new(backend, args, terminal);
         let mut series = Vec::new();
@@ -153,7 +161,7 @@ impl Visitor for Runner<'_> {
             load: loaded,
             first_call: bench.first_call,
             traffic: Traffic::of(checkpoint, options.precision),
-            ceilings: [before, after],
+            ceilings: before.zip(after).map(|(before, after)| [before, after]),
             others: machine.others_since(),
             series,
         })

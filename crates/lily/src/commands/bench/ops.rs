@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 use std::{fmt::Write, time::Duration};
 
 /// Time, bytes and speed of each operation over one round, against the read bandwidth in GB/s.
-pub(super) fn table(shape: &str, profile: &Profile, bandwidth: f64) -> String {
+pub(super) fn table(shape: &str, profile: &Profile, bandwidth: Option<f64>) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_table(&mut out, shape, profile, bandwidth);
     out
 }
 
-fn write_table(out: &mut String, shape: &str, profile: &Profile, bandwidth: f64) -> std::fmt::Result {
+fn write_table(out: &mut String, shape: &str, profile: &Profile, bandwidth: Option<f64>) -> std::fmt::Result {
     let total: Duration = profile.iter().map(|(_, stats)| stats.time).sum();
     writeln!(
         out,
@@ -24,14 +24,15 @@ fn write_table(out: &mut String, shape: &str, profile: &Profile, bandwidth: f64)
         let speed = stats.bytes as f64 / 1e9 / seconds;
         writeln!(
             out,
-            "  {:<14}{:>9}{:>11.2}{:>7.1}%{:>11.1}{:>9.1}{:>12.0}%{:>9.1}",
+            "  {:<14}{:>9}{:>11.2}{:>7.1}%{:>11.1}{:>9.1}{:>13}{:>9.1}",
             op.name(),
             stats.calls,
             seconds * 1e3,
             seconds / total.as_secs_f64().max(1e-9) * 100.0,
             stats.bytes as f64 / 1e6,
             speed,
-            speed / bandwidth * 100.0,
+            bandwidth
+                .map_or_else(|| "-".to_owned(), |bandwidth| format!("{:.0}%", speed / bandwidth * 100.0)),
             stats.operations as f64 / 1e9 / seconds,
         )?;
     }

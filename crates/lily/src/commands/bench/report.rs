@@ -26,8 +26,8 @@ pub(super) struct Report {
     pub(super) load: Duration,
     pub(super) first_call: Option<(Shape, Duration)>,
     pub(super) traffic: Traffic,
-    /// Before and after.
-    pub(super) ceilings: [Ceilings; 2],
+    /// Before and after, if they were measured.
+    pub(super) ceilings: Option<[Ceilings; 2]>,
     /// Share of the machine that other programs used meanwhile.
     pub(super) others: Option<f64>,
     pub(super) series: Vec<Series>,
@@ -45,25 +45,27 @@ impl Report {
         Ok(())
     }
 
-    fn bandwidth(&self) -> f64 {
-        (self.ceilings[0].read_gb_per_s + self.ceilings[1].read_gb_per_s) / 2.0
+    /// GB/s, the mean of before and after.
+    fn bandwidth(&self) -> Option<f64> {
+        self.ceilings.map(|[before, after]| (before.read_gb_per_s + after.read_gb_per_s) / 2.0)
     }
 
     /// The most tokens per second that the measured bandwidth allows.
-    fn floor(&self, shape: Shape) -> f64 {
+    fn floor(&self, shape: Shape) -> Option<f64> {
         let bytes = match shape {
             Shape::Decode { context, steps } => self.traffic.decode(context + steps / 2) as f64,
             // All weights once for the whole prompt; arithmetic, not bytes, limits long ones.
             Shape::Prefill { tokens } => self.traffic.all_weights as f64 / tokens as f64,
         };
-        self.bandwidth() * 1e9 / bytes
+        self.bandwidth().map(|bandwidth| bandwidth * 1e9 / bytes)
     }
 
     /// What casts doubt on the numbers.
     fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
-        let [before, after] = self.ceilings.map(|ceilings| ceilings.read_gb_per_s);
-        if (after - before).abs() > STEADY * before {
+        if let Some([before, after]) = self.ceilings.map(|both| both.map(|ceilings| ceilings.read_gb_per_s))
+            && (after - before).abs() > STEADY * before
+        {
             doubts.push(format!(
                 "read bandwidth moved from {before:.1} to {after:.1} GB/s during the run: repeat it"
             ));
@@ -94,14 +96,15 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> std::fmt::Result {
-        let [before, after] = &self.ceilings;
         writeln!(out, "model        {}", self.model)?;
         writeln!(out, "backend      {}", self.backend)?;
         writeln!(out, "loaded in    {:.0} ms", self.load.as_secs_f64() * 1e3)?;
         if let Some((shape, time)) = self.first_call {
             writeln!(out, "first call   {} in {:.1} ms", shape.name(), time.as_secs_f64() * 1e3)?;
         }
-        writeln!(out, "ceilings     {before} before, {after} after")?;
+        if let Some([before, after]) = &self.ceilings {
+            writeln!(out, "ceilings     {before} before, {after} after")?;
+        }
         if let Some(others) = self.others {
             writeln!(out, "others       {:.1} % of the machine", others * 100.0)?;
         }
@@ -123,14 +126,13 @@ impl Report {
             "", "median tok/s", "spread", "byte floor, tok/s", "of floor"
         )?;
         for series in &self.series {
-            let (median, floor) = (series.median(), self.floor(series.shape));
-            writeln!(
-                out,
-                "{:<16}{median:>14.1}{:>9.1}%{floor:>22.0}{:>11.1}%",
-                series.shape.name(),
-                series.spread() * 100.0,
-                median / floor * 100.0,
-            )?;
+            let median = series.median();
+            let (floor, share) = match self.floor(series.shape) {
+                Some(floor) => (format!("{floor:.0}"), format!("{:.1}%", median / floor * 100.0)),
+                None => ("-".to_owned(), "-".to_owned()),
+            };
+            let (name, spread) = (series.shape.name(), series.spread() * 100.0);
+            writeln!(out, "{name:<16}{median:>14.1}{spread:>9.1}%{floor:>22}{share:>12}")?;
         }
         for series in &self.series {
             if let Some(profile) = &series.profile {
@@ -169,7 +171,9 @@ impl Report {
             "backend": self.backend,
             "load_ms": milliseconds(self.load),
             "first_call": self.first_call.map(|(shape, time)| json!({"shape": shape.name(), "ms": milliseconds(time)})),
-            "read_gb_per_s": {"before": self.ceilings[0].read_gb_per_s, "after": self.ceilings[1].read_gb_per_s},
+            "read_gb_per_s": self.ceilings.map(|[before, after]| {
+                json!({"before": before.read_gb_per_s, "after": after.read_gb_per_s})
+            }),
             "others_share": self.others,
             "bytes": {
                 "weights_per_token": self.traffic.weights,

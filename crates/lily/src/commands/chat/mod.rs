@@ -72,9 +72,8 @@ pub(crate) fn run(args: &ChatArgs, options: &GlobalOptions, terminal: &Terminal)
     let conversation = conversation::Conversation::new(args.system.clone(), args.think.map(Switch::is_on));
     let mut session =
         Session::new(&model, terminal, conversation, sampling, &args.sampling, input.is_interactive())?;
-    let outcome = talk(&mut session, &mut input, terminal);
-    model.engine.shut_down(std::time::Duration::ZERO);
-    outcome
+    // Leaving does not wait for what the engine may still be at.
+    talk(&mut session, &mut input, terminal)
 }
 
 /// Reads and answers until the user leaves.
@@ -111,15 +110,15 @@ fn talk(session: &mut Session<'_>, input: &mut Input, terminal: &Terminal) -> Re
 
 fn greet(model: &Loaded, terminal: &Terminal) -> Result<()> {
     let styles = &terminal.styles;
-    let strong = |text: &str| terminal.paint(Stream::Stderr, styles.strong, text).into_owned();
-    let dim = |text: &str| terminal.paint(Stream::Stderr, styles.dim, text).into_owned();
-    let details =
-        format!("{} · {} · ready in {} ms", model.place, model.engine.describe(), model.took.as_millis());
-    let line = format!(
-        "{} {}\n{}\n\n",
-        strong(&format!("Lily {} · {}", env!("CARGO_PKG_VERSION"), model.name)),
-        dim(&terminal.visible(&format!("({details})"))),
-        dim("Type a message. /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves."),
+    let title = format!("Lily {} · {}", env!("CARGO_PKG_VERSION"), model.name);
+    let details = format!(
+        " ({})\n{} · ready in {} ms\nType a message. /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves.",
+        model.place,
+        model.engine.describe(),
+        model.took.as_millis(),
     );
-    write_to(Stream::Stderr, &line)
+    let (title, details) = (terminal.visible(&title), terminal.visible(&details));
+    let title = terminal.paint(Stream::Stderr, styles.strong, &title);
+    let details = terminal.paint(Stream::Stderr, styles.dim, &details);
+    write_to(Stream::Stderr, &format!("{title}{details}\n\n"))
 }

@@ -40,7 +40,7 @@ impl Stats {
             .time_to_first_token
             .map_or_else(|| "-".to_owned(), |time| format!("{:.2} s", time.as_secs_f64()));
         format!(
-            "last answer   prompt {} tokens ({} of them kept from before), answer {} tokens, first token after {first}\n\
+            "last answer   prompt {} tokens ({} cached), answer {} tokens, first token after {first}\n\
              \x20             prefill {}, decode {}\n\
              conversation  {} answers, {} tokens generated, context {} of {limit} tokens\n\
              \x20             prefill {}, decode {}",
