@@ -44,7 +44,8 @@ pub trait SequenceState: Send {
 pub enum LogitsWanted<'a> {
     /// None: more of the prompt follows.
     None,
-    /// Those after the last token, `[vocab]`; the vector is cleared and filled.
+    /// Those after the last token, `[vocab]`; the vector is cleared and filled. Every row counts, also those without a
+    /// token: one that is not finite is taken for a broken model.
     Last(&'a mut Vec<f32>),
     /// Those after each token in order: `(index into tokens, logits [vocab])`. For evaluation.
     Each(&'a mut dyn FnMut(usize, &[f32])),

@@ -6,7 +6,7 @@ use crate::queue::{Job, Queue};
 use crate::sequence::{Ending, LEAST_SNAPSHOT, Sequence, Vocabulary};
 use crate::{
     Backend, BackendError, DecodeStep, EngineOptions, Event, FinishReason, GenerationError, LogitsWanted,
-    Metrics,
+    Metrics, SequenceState,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -169,7 +169,8 @@ impl<B: Backend> Scheduler<B> {
         let mut state = None;
         if let Some((len, snapshot)) = self.cache.deepest(&sequence.history) {
             match self.backend.restore(&snapshot) {
-                Ok(restored) => state = Some(restored),
+                Ok(restored) if restored.position() == len => state = Some(restored),
+                Ok(_) => tracing::warn!("a snapshot of {len} tokens gave another position"),
                 Err(error) => tracing::warn!("a snapshot of {len} tokens was not restored: {error}"),
             }
         }
