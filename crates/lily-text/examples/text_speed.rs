@@ -26,7 +26,8 @@ fn main() {
     if std::env::args().nth(2).as_deref() == Some("--load-only") {
         return;
     }
-    let prose = "The quick brown fox jumps over the lazy dog; 3.14 is not 22/7.\n\tif x { y() }\n".repeat(26_000);
+    let prose =
+        "The quick brown fox jumps over the lazy dog; 3.14 is not 22/7.\n\tif x { y() }\n".repeat(26_000);
     for (name, text) in [
         ("prose, 2 MB", prose),
         ("letter a, 1 MB", "a".repeat(1 << 20)),
@@ -40,6 +41,10 @@ fn main() {
         let start = Instant::now();
         let ids = tokenizer.encode(&text);
         let seconds = start.elapsed().as_secs_f64();
-        println!("{name}: {seconds:.3} s, {} tokens, {:.1} MB/s", ids.len(), text.len() as f64 / 1e6 / seconds);
+        println!(
+            "{name}: {seconds:.3} s, {} tokens, {:.1} MB/s",
+            ids.len(),
+            text.len() as f64 / 1e6 / seconds
+        );
     }
 }

@@ -74,9 +74,10 @@ fn prepare_role(fields: &mut [(String, Value)]) -> Result<String, String> {
 fn check_content(content: &Value) -> Result<(), String> {
     match content {
         Value::Null | Value::String(_) => Ok(()),
-        Value::Array(parts) => {
-            parts.iter().enumerate().try_for_each(|(at, part)| check_part(part).map_err(|why| format!("content[{at}]: {why}")))
-        }
+        Value::Array(parts) => parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, part)| check_part(part).map_err(|why| format!("content[{at}]: {why}"))),
         other => Err(format!("`content` must be text or a list of text parts, not {}", other.kind())),
     }
 }
@@ -86,7 +87,10 @@ const MEDIA_KEYS: [&str; 5] = ["image", "image_url", "video", "video_url", "audi
 
 fn check_part(part: &Value) -> Result<(), String> {
     if part.as_object().is_none() {
-        return Err(format!("must be an object such as {{\"type\": \"text\", \"text\": ...}}, not {}", part.kind()));
+        return Err(format!(
+            "must be an object such as {{\"type\": \"text\", \"text\": ...}}, not {}",
+            part.kind()
+        ));
     }
     if let Some(key) = MEDIA_KEYS.into_iter().find(|key| part.get(key).is_some()) {
         return Err(unsupported(key));
@@ -155,7 +159,12 @@ fn prepare_call(call: &mut Value) -> Result<(), String> {
     let (fields, place) = if outer.iter().any(|(key, _)| key == "function") {
         match field(outer, "function") {
             Some(Value::Object(fields)) => (fields, ".function"),
-            other => return Err(format!(".function: must be an object, not {}", other.map_or("missing", |v| v.kind()))),
+            other => {
+                return Err(format!(
+                    ".function: must be an object, not {}",
+                    other.map_or("missing", |v| v.kind())
+                ));
+            }
         }
     } else {
         (outer, "")
@@ -173,19 +182,24 @@ fn prepare_call(call: &mut Value) -> Result<(), String> {
         // No arguments: clients spell this in several ways, and nothing is lost.
         Value::Null => Value::Object(Vec::new()),
         Value::String(text) if text.trim().is_empty() => Value::Object(Vec::new()),
-        Value::String(text) => {
-            Value::parse(text).map_err(|error| format!("{place}.arguments: is not JSON: {error}\n{ARGUMENTS_HINT}"))?
+        Value::String(text) => Value::parse(text)
+            .map_err(|error| format!("{place}.arguments: is not JSON: {error}\n{ARGUMENTS_HINT}"))?,
+        other => {
+            return Err(format!("{place}.arguments: must be JSON text of an object, not {}", other.kind()));
         }
-        other => return Err(format!("{place}.arguments: must be JSON text of an object, not {}", other.kind())),
     };
     *arguments = match decoded {
         Value::Object(entries) => Value::Object(entries),
         Value::Null => Value::Object(Vec::new()),
         other => {
-            return Err(format!("{place}.arguments: must spell an object, not {}\n{ARGUMENTS_HINT}", other.kind()));
+            return Err(format!(
+                "{place}.arguments: must spell an object, not {}\n{ARGUMENTS_HINT}",
+                other.kind()
+            ));
         }
     };
     Ok(())
 }
 
-const ARGUMENTS_HINT: &str = "hint: a call whose arguments were cut off must be repaired or removed before it is sent back";
+const ARGUMENTS_HINT: &str =
+    "hint: a call whose arguments were cut off must be repaired or removed before it is sent back";

@@ -26,7 +26,8 @@ fn every_golden_prompt_is_byte_equal() {
         let wire = golden.get("request").unwrap();
         match golden.get("prompt").and_then(Value::as_str) {
             Some(expected) => {
-                let prompt = template.render(&request(wire, true)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let prompt =
+                    template.render(&request(wire, true)).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!(prompt.text(), expected, "{name}");
             }
             None => {
@@ -56,7 +57,8 @@ fn compare(cases: &[Value], template: &ChatTemplate, tokenizer: &Tokenizer) -> (
         prompts += 1;
         let ids = tokenizer.encode_prompt(&prompt);
         if let Some(expected) = case.get("ids").and_then(Value::as_array) {
-            let expected: Vec<TokenId> = expected.iter().map(|id| TokenId(id.as_i64().unwrap() as u32)).collect();
+            let expected: Vec<TokenId> =
+                expected.iter().map(|id| TokenId(id.as_i64().unwrap() as u32)).collect();
             assert_eq!(ids, expected, "{}", case.to_python_json());
             with_ids += 1;
         }
@@ -79,9 +81,10 @@ fn nano_prompts_are_those_of_jinja2() {
 fn more_prompts_are_those_of_jinja2() {
     let nano = || Some((common::nano_template(), common::nano_tokenizer()));
     let qwen = || Some((common::qwen_template()?, common::qwen_tokenizer()?));
-    for (variable, model) in
-        [("LILY_NANO_PROMPTS", &nano as &dyn Fn() -> Option<(ChatTemplate, Tokenizer)>), ("LILY_QWEN36_PROMPTS", &qwen)]
-    {
+    for (variable, model) in [
+        ("LILY_NANO_PROMPTS", &nano as &dyn Fn() -> Option<(ChatTemplate, Tokenizer)>),
+        ("LILY_QWEN36_PROMPTS", &qwen),
+    ] {
         let Some(path) = std::env::var_os(variable) else {
             eprintln!("skipped: {variable} is not set");
             continue;

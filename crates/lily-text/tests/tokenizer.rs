@@ -38,8 +38,27 @@ fn awkward_text() -> impl Strategy<Value = String> {
         "[\u{0300}-\u{036f}\u{1100}-\u{11ff}é가각Å\u{338}>]{1,4}",
         "[\u{85}\u{1c}\u{200d}\u{feff}\u{fffd}\u{10ffff}]",
         prop::sample::select(vec![
-            "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_",
-            "end|>", "<tts_pad>", "<|", "|>", "<<think>>", "'S", "'ſ", "'ll", "don't", "  ", "1234", "東京", "👩‍💻",
+            "<|im_start|>",
+            "<|im_end|>",
+            "<|endoftext|>",
+            "<think>",
+            "</think>",
+            "<tool_call>",
+            "</tool_call>",
+            "<|im_",
+            "end|>",
+            "<tts_pad>",
+            "<|",
+            "|>",
+            "<<think>>",
+            "'S",
+            "'ſ",
+            "'ll",
+            "don't",
+            "  ",
+            "1234",
+            "東京",
+            "👩‍💻",
         ])
         .prop_map(str::to_owned),
     ];
@@ -142,4 +161,81 @@ fn long_runs_are_cut_as_the_expression_cuts_them() {
     ] {
         assert_eq!(ours.encode(&text).len(), tokens, "{:?}...", text.chars().take(4).collect::<String>());
     }
+}
+
+#[test]
+fn the_end_token_is_read_from_the_tokenizer_config() {
+    for Pair { ours, .. } in PAIRS.iter() {
+        let end = ours.token_id("<|im_end|>").unwrap();
+        let ids = |json: &str| ours.eos_ids(Some(json.as_bytes())).map_err(|error| error.to_string());
+        assert_eq!(ids(r#"{"eos_token": "<|im_end|>"}"#), Ok(vec![end]));
+        assert_eq!(ids(r#"{"eos_token": {"content": "<|im_end|>", "lstrip": false}}"#), Ok(vec![end]));
+        assert_eq!(ids(r#"{"eos_token": null}"#), Ok(vec![]));
+        assert_eq!(ids("{}"), Ok(vec![]));
+        assert_eq!(ours.eos_ids(None).unwrap(), []);
+        assert!(ids(r#"{"eos_token": "<nothing>"}"#).unwrap_err().contains("not in the vocabulary"));
+        assert!(ids(r#"{"eos_token": 3}"#).unwrap_err().contains("tokenizer_config.json"));
+        assert!(ids("{").is_err());
+    }
+    let real = std::fs::read(common::repository("models/nano/tokenizer_config.json")).unwrap();
+    assert_eq!(PAIRS[0].ours.eos_ids(Some(&real)).unwrap(), [TokenId(5058)]);
+}
+
+#[test]
+fn broken_files_are_refused_by_what_is_wrong() {
+    let json = std::fs::read_to_string(common::repository("models/nano/tokenizer.json")).unwrap();
+    let file: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let refused = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut file = file.clone();
+        edit(&mut file);
+        Tokenizer::from_json(file.to_string().as_bytes()).unwrap_err().to_string()
+    };
+    for (words, edit) in [
+        (
+            "missing field `model`",
+            &(|file: &mut serde_json::Value| {
+                file.as_object_mut().unwrap().remove("model");
+            }) as &dyn Fn(&mut serde_json::Value),
+        ),
+        ("not BPE", &|file| file["model"]["type"] = "Unigram".into()),
+        ("byte_fallback", &|file| file["model"]["byte_fallback"] = true.into()),
+        ("dropout", &|file| file["model"]["dropout"] = 0.1.into()),
+        ("decoder", &|file| file["decoder"]["type"] = "WordPiece".into()),
+        ("no token for byte 0x41", &|file| {
+            file["model"]["vocab"].as_object_mut().unwrap().remove("A");
+            file["model"]["merges"] = serde_json::json!([]);
+        }),
+        ("vocabulary lacks \"qq\"", &|file| {
+            file["model"]["merges"] = serde_json::json!([["e", "qq"]]);
+        }),
+        ("two tokens", &|file| file["model"]["merges"] = serde_json::json!([["a"]])),
+        ("two tokens", &|file| file["model"]["merges"] = serde_json::json!([["a", "b", "c"]])),
+        ("two tokens", &|file| file["model"]["merges"] = serde_json::json!(["ab"])),
+        ("beyond", &|file| file["model"]["vocab"]["A"] = 4_000_000_000_u32.into()),
+        ("beyond", &|file| file["added_tokens"][0]["id"] = 4_000_000_000_u32.into()),
+        ("has the id of", &|file| file["added_tokens"][1]["id"] = file["added_tokens"][0]["id"].clone()),
+        ("both", &|file| file["added_tokens"][1]["id"] = 5.into()),
+        ("is empty", &|file| file["added_tokens"][1]["content"] = "".into()),
+        ("lstrip", &|file| file["added_tokens"][1]["lstrip"] = true.into()),
+        ("pre_tokenizer", &|file| file["pre_tokenizer"] = serde_json::Value::Null),
+        ("splits by", &|file| file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = r"\d+".into()),
+    ] {
+        let error = refused(edit);
+        assert!(error.contains(words) && error.starts_with("tokenizer.json: "), "{words}: {error}");
+    }
+    for bytes in [&b""[..], b"{", b"[]", b"{\"model\": 3}", &json.as_bytes()[..json.len() / 2], &[0xff; 10]] {
+        assert!(Tokenizer::from_json(bytes).is_err());
+    }
+}
+
+#[test]
+fn older_files_spell_merges_as_one_text() {
+    let json = std::fs::read_to_string(common::repository("models/nano/tokenizer.json")).unwrap();
+    let mut file: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for merge in file["model"]["merges"].as_array_mut().unwrap() {
+        *merge = format!("{} {}", merge[0].as_str().unwrap(), merge[1].as_str().unwrap()).into();
+    }
+    let older = Tokenizer::from_json(file.to_string().as_bytes()).unwrap();
+    let text = "Older files, the same ids: 東京 1234.";
+    assert_eq!(older.encode(text), PAIRS[0].ours.encode(text));
 }

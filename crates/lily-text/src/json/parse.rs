@@ -292,7 +292,8 @@ impl Entries {
             self.list.iter().position(|(name, _)| *name == key)
         } else {
             if self.places.is_empty() {
-                self.places = self.list.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+                self.places =
+                    self.list.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
             }
             self.places.get(&key).copied()
         };

@@ -1,4 +1,5 @@
 //! The Jinja environment that Hugging Face renders chat templates in.
+#![expect(clippy::needless_pass_by_value, reason = "the engine hands arguments over by value")]
 
 use std::fmt;
 
@@ -6,6 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Rest;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 
+use super::python::Budget;
 use super::{TemplateError, filters, methods, python, strftime};
 
 /// The name under which the template is stored.
@@ -14,10 +16,6 @@ const NAME: &str = "chat_template";
 pub(super) const NOW: &str = "__lily_now";
 /// How deep macros and blocks may nest.
 const MAX_RECURSION: usize = 100;
-/// What every render may spend, whatever the size of the request. One unit is an instruction or 64 bytes of text.
-const BASE_FUEL: u64 = 1_000_000;
-/// What a render may spend further for each byte of the request.
-const FUEL_PER_BYTE: u64 = 2;
 
 /// A compiled template.
 #[derive(Debug)]
@@ -34,10 +32,10 @@ impl Compiled {
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_recursion_limit(MAX_RECURSION);
         environment.set_unknown_method_callback(methods::call);
-        environment.set_formatter(|out, _state, value| {
+        environment.set_formatter(|out, state, value| {
             let written = match value.as_str() {
                 Some(text) => out.write_str(text),
-                None => out.write_str(&python::to_str(value)),
+                None => out.write_str(&python::to_str(value, Budget::of(state))?),
             };
             written.map_err(|_| Error::new(ErrorKind::WriteFailure, "the output could not be written"))
         });
@@ -48,10 +46,10 @@ impl Compiled {
         Ok(Compiled { environment })
     }
 
-    /// Renders with top-level variables; `weight` is the size of the request in bytes.
-    pub(super) fn render(&self, variables: Value, weight: u64) -> Result<String, TemplateError> {
+    /// Renders with top-level variables. One unit of fuel is an instruction or 64 bytes of text.
+    pub(super) fn render(&self, variables: Value, fuel: u64) -> Result<String, TemplateError> {
         let mut environment = self.environment.clone();
-        environment.set_fuel(Some(BASE_FUEL.saturating_add(weight.saturating_mul(FUEL_PER_BYTE))));
+        environment.set_fuel(Some(fuel));
         environment.get_template(NAME).and_then(|template| template.render(variables)).map_err(broken)
     }
 }
@@ -87,13 +85,14 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-fn raise_exception(message: &Value) -> Result<Value, Error> {
-    let words = python::to_str(message);
+fn raise_exception(state: &State, message: &Value) -> Result<Value, Error> {
+    let words = python::to_str(message, Budget::of(state))?;
     Err(Error::new(ErrorKind::InvalidOperation, words.clone()).with_source(Refusal(words)))
 }
 
 fn strftime_now(state: &State, format: &Value, _rest: Rest<Value>) -> Result<Value, Error> {
-    let format = format.as_str().ok_or_else(|| filters::invalid("strftime_now: the format must be a string"))?;
+    let format =
+        format.as_str().ok_or_else(|| filters::invalid("strftime_now: the format must be a string"))?;
     let now = state.lookup(NOW).and_then(|now| now.as_i64()).unwrap_or_else(strftime::now);
     Ok(Value::from(strftime::strftime(now, format)))
 }

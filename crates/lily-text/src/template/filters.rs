@@ -1,22 +1,36 @@
 //! Filters and tests of Jinja2 where the engine's own differ from Python.
+#![expect(clippy::needless_pass_by_value, reason = "the engine hands arguments over by value")]
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
+use super::arguments::{arguments, flag, optional};
+use super::python::Budget;
 use super::values::Number;
 use super::{methods, python, tojson};
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
+    // Not in Jinja2: a template that asks for them fails there, and so it should here.
+    for name in ["bool", "chain", "lines", "split", "zip"] {
+        environment.remove_filter(name);
+    }
+    environment.remove_global("debug");
     environment.add_filter("tojson", tojson::tojson);
     environment.add_filter("trim", trim);
     environment.add_filter("string", string);
     environment.add_filter("join", join);
-    environment.add_filter("capitalize", |text: &Value| methods::capitalize(&python::to_str(text)));
+    environment.add_filter("capitalize", |state: &State, text: &Value| {
+        python::to_str(text, Budget::of(state)).map(|text| methods::capitalize(&text))
+    });
     environment.add_filter("int", int);
     environment.add_filter("float", float);
-    environment.add_filter("wordcount", |text: &Value| word_count(&python::to_str(text)));
+    environment.add_filter("wordcount", |state: &State, text: &Value| {
+        python::to_str(text, Budget::of(state)).map(|text| word_count(&text))
+    });
     environment.add_filter("indent", indent);
-    environment.add_test("iterable", |value: &Value| value.is_undefined() || (!value.is_none() && value.try_iter().is_ok()));
+    environment.add_test("iterable", |value: &Value| {
+        value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
+    });
     // What has a length and items by index: texts and dicts too, as in Python.
     environment.add_test("sequence", |value: &Value| {
         matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
@@ -42,8 +56,8 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// `trim(value, chars=None)`: `str(value).strip(chars)`.
-fn trim(value: &Value, chars: Option<Value>) -> Result<Value, Error> {
-    let text = python::to_str(value);
+fn trim(state: &State, value: &Value, chars: Option<Value>) -> Result<Value, Error> {
+    let text = python::to_str(value, Budget::of(state))?;
     let chars = match &chars {
         Some(chars) if !chars.is_none() => {
             Some(chars.as_str().ok_or_else(|| invalid("trim: chars must be a string"))?)
@@ -53,24 +67,24 @@ fn trim(value: &Value, chars: Option<Value>) -> Result<Value, Error> {
     Ok(Value::from(methods::strip(&text, chars, true, true)))
 }
 
-fn string(value: &Value) -> Value {
-    if value.as_str().is_some() { value.clone() } else { Value::from(python::to_str(value)) }
+fn string(state: &State, value: &Value) -> Result<Value, Error> {
+    if value.as_str().is_some() {
+        return Ok(value.clone());
+    }
+    python::to_str(value, Budget::of(state)).map(Value::from)
 }
 
 /// `join(value, d='', attribute=None)`.
-fn join(state: &State, value: &Value, separator: Option<Value>, rest: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+fn join(state: &State, value: &Value, rest: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [separator, attribute] = arguments(&rest, &kwargs, ["d", "attribute"])?;
+    let attribute = optional(attribute);
     let separator = match separator {
-        Some(separator) => Some(separator),
-        None => kwargs.get::<Option<Value>>("d")?,
+        Some(separator) => python::to_str(&separator, Budget::of(state))?,
+        None => String::new(),
     };
-    let attribute = match rest.first() {
-        Some(attribute) => Some(attribute.clone()),
-        None => kwargs.get::<Option<Value>>("attribute")?,
-    };
-    kwargs.assert_all_used()?;
-    let separator = separator.map(|value| python::to_str(&value)).unwrap_or_default();
     let mut out = String::new();
-    for (index, item) in value.try_iter()?.enumerate() {
+    for (index, item) in value.try_iter()?.checked().enumerate() {
+        let item = item?;
         if index > 0 {
             out.push_str(&separator);
         }
@@ -78,7 +92,7 @@ fn join(state: &State, value: &Value, separator: Option<Value>, rest: Rest<Value
             Some(attribute) => item.get_item(attribute)?,
             None => item,
         };
-        let text = python::to_str(&item);
+        let text = python::to_str(&item, Budget::of(state))?;
         state.consume_fuel((text.len() + separator.len()) as u64 / 64 + 1)?;
         out.push_str(&text);
     }
@@ -86,16 +100,10 @@ fn join(state: &State, value: &Value, separator: Option<Value>, rest: Rest<Value
 }
 
 /// `int(value, default=0, base=10)`: what cannot be read is the default.
-fn int(value: &Value, default: Option<Value>, base: Option<u32>, kwargs: Kwargs) -> Result<Value, Error> {
-    let default = match default {
-        Some(default) => default,
-        None => kwargs.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0)),
-    };
-    let base = match base {
-        Some(base) => base,
-        None => kwargs.get::<Option<u32>>("base")?.unwrap_or(10),
-    };
-    kwargs.assert_all_used()?;
+fn int(value: &Value, rest: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [default, base] = arguments(&rest, &kwargs, ["default", "base"])?;
+    let default = default.unwrap_or_else(|| Value::from(0));
+    let base = base.map_or(Ok(10), u32::try_from)?;
     if !(2..=36).contains(&base) {
         return Err(invalid("int: the base must be from 2 to 36"));
     }
@@ -127,12 +135,9 @@ fn as_float(value: &Value) -> Option<f64> {
 }
 
 /// `float(value, default=0.0)`: what cannot be read is the default.
-fn float(value: &Value, default: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let default = match default {
-        Some(default) => default,
-        None => kwargs.get::<Option<Value>>("default")?.unwrap_or_else(|| Value::from(0.0)),
-    };
-    kwargs.assert_all_used()?;
+fn float(value: &Value, rest: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [default] = arguments(&rest, &kwargs, ["default"])?;
+    let default = default.unwrap_or_else(|| Value::from(0.0));
     let read = match value.as_str() {
         Some(text) => methods::strip(text, None, true, true).parse().ok(),
         None if value.kind() == ValueKind::Bool => Some(f64::from(u8::from(value.is_true()))),
@@ -143,27 +148,15 @@ fn float(value: &Value, default: Option<Value>, kwargs: Kwargs) -> Result<Value,
 
 /// Runs of letters, digits and underscores.
 fn word_count(text: &str) -> usize {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty()).count()
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty())
+        .count()
 }
 
 /// `indent(s, width=4, first=False, blank=False)`.
-fn indent(
-    value: &Value,
-    width: Option<Value>,
-    first: Option<bool>,
-    blank: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<Value, Error> {
-    let flag = |given: Option<bool>, name: &'static str| match given {
-        Some(flag) => Ok(flag),
-        None => kwargs.get::<Option<bool>>(name).map(Option::unwrap_or_default),
-    };
-    let (first, blank) = (flag(first, "first")?, flag(blank, "blank")?);
-    let width = match width {
-        Some(width) => Some(width),
-        None => kwargs.get::<Option<Value>>("width")?,
-    };
-    kwargs.assert_all_used()?;
+fn indent(state: &State, value: &Value, rest: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let [width, first, blank] = arguments(&rest, &kwargs, ["width", "first", "blank"])?;
+    let (first, blank) = (flag(first), flag(blank));
     let indention = match &width {
         None => " ".repeat(4),
         Some(width) => match (width.as_str(), width.as_usize()) {
@@ -173,7 +166,7 @@ fn indent(
         },
     };
     // Jinja2 splits with one newline more, so that a text that ends in one keeps it.
-    let text = python::to_str(value) + "\n";
+    let text = python::to_str(value, Budget::of(state))? + "\n";
     let mut out = String::new();
     for (index, line) in methods::lines(&text, false).into_iter().enumerate() {
         if index > 0 {

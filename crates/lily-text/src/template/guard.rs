@@ -22,6 +22,18 @@ const PRIVATE: [RangeInclusive<u32>; 2] = [0xF0000..=0xFFFFD, 0x10_0000..=0x10_F
 /// A template with more different or more frequent control tokens than this is refused.
 const MAX_OCCURRENCES: usize = 1024;
 
+/// What every render may spend, whatever the size of the request.
+const BASE_FUEL: u64 = 1_000_000;
+/// Bytes of a request for which a render may spend one unit more: each is read and copied a few times.
+const BYTES_PER_FUEL: u64 = 2;
+/// Stack for each unit of fuel: nesting a list one level deeper takes five, dropping a level about 200 bytes.
+const STACK_PER_FUEL: u64 = 64;
+/// A template longer than this is refused; Qwen's is 8 kB long.
+const MAX_SOURCE: usize = 128 << 10;
+/// Stack that compiling takes: the parser recurses, in places once for each byte.
+const BASE_STACK: u64 = 4 << 20;
+const STACK_PER_SOURCE_BYTE: u64 = 4 << 10;
+
 /// A template that knows which control tokens it wrote.
 #[derive(Debug)]
 pub(super) struct GuardedTemplate {
@@ -42,6 +54,13 @@ struct Marked {
 
 impl GuardedTemplate {
     pub(super) fn new(source: &str) -> Result<Self, TemplateError> {
+        if source.len() > MAX_SOURCE {
+            return Err(broken(format!("it is longer than {MAX_SOURCE} bytes")));
+        }
+        on_stack(BASE_STACK + STACK_PER_SOURCE_BYTE * source.len() as u64, || Self::compile(source))
+    }
+
+    fn compile(source: &str) -> Result<Self, TemplateError> {
         let exact = Compiled::new(source)?;
         let occurrences = control_spellings(source);
         if occurrences.len() > MAX_OCCURRENCES {
@@ -52,10 +71,21 @@ impl GuardedTemplate {
     }
 
     pub(super) fn render(&self, request: &RenderRequest) -> Result<Prompt, TemplateError> {
+        check_depth(request)?;
         let variables = variables(request)?;
         let weight = request_weight(request);
-        let text = self.exact.render(variables.clone(), weight)?;
-        let attempt = |marked: &Marked| match marked.compiled.render(variables.clone(), weight) {
+        let fuel = BASE_FUEL.saturating_add(weight / BYTES_PER_FUEL);
+        on_stack(fuel.saturating_mul(STACK_PER_FUEL), || self.render_here(request, &variables, fuel))
+    }
+
+    fn render_here(
+        &self,
+        request: &RenderRequest,
+        variables: &Value,
+        fuel: u64,
+    ) -> Result<Prompt, TemplateError> {
+        let text = self.exact.render(variables.clone(), fuel)?;
+        let attempt = |marked: &Marked| match marked.compiled.render(variables.clone(), fuel) {
             Ok(rendered) => marked.expand(&rendered),
             // Whatever the marks changed so much is no better than another text.
             Err(_) => (String::new(), Vec::new()),
@@ -75,14 +105,21 @@ impl GuardedTemplate {
         // The template compares the request's text with a control token (to remove it, say), which a mark prevents.
         // Keep the marks that change nothing when they are alone.
         let mut kept = Vec::new();
+        let mut compared = Vec::new();
         for occurrence in &self.occurrences {
             let alone = Marked::new(&self.source, std::slice::from_ref(occurrence), &private)?;
-            if attempt(&alone).0 == text {
-                kept.push(occurrence.clone());
-            }
+            let list = if attempt(&alone).0 == text { &mut kept } else { &mut compared };
+            list.push(occurrence.clone());
         }
         let (expanded, control) = attempt(&Marked::new(&self.source, &kept, &private)?);
-        if expanded == text {
+        // A spelling that is compared may also be written, by the same literal: then it must not be in the text but
+        // where a mark vouches for it.
+        let unclear = compared.iter().any(|occurrence| {
+            let spelling = &self.source[occurrence.clone()];
+            text.match_indices(spelling)
+                .any(|(at, _)| !control.iter().any(|span: &Range<usize>| span.start == at))
+        });
+        if expanded == text && !unclear {
             return Ok(Prompt { text, control });
         }
         Err(broken(
@@ -95,7 +132,11 @@ impl GuardedTemplate {
 
 impl Marked {
     /// Replaces the occurrences by marks that are neither in the source nor in `avoid`.
-    fn new(source: &str, occurrences: &[Range<usize>], avoid: &BTreeSet<char>) -> Result<Self, TemplateError> {
+    fn new(
+        source: &str,
+        occurrences: &[Range<usize>],
+        avoid: &BTreeSet<char>,
+    ) -> Result<Self, TemplateError> {
         let mut free = PRIVATE
             .into_iter()
             .flatten()
@@ -142,6 +183,24 @@ impl Marked {
     }
 }
 
+/// Does work on a stack of its own. The engine recurses as deep as a template is nested, or as the values that it builds
+/// are, and does not bound either; only what is used of a stack takes memory.
+fn on_stack<T: Send>(
+    bytes: u64,
+    work: impl FnOnce() -> Result<T, TemplateError> + Send,
+) -> Result<T, TemplateError> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let outcome = std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("chat-template".to_owned()).stack_size(bytes);
+        builder.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join)
+    });
+    match outcome {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(broken("the template engine failed".to_owned())),
+        Err(error) => Err(broken(format!("no thread to work on: {error}"))),
+    }
+}
+
 /// Where a text has the form of a control token: `<|...|>` without blanks, `<`, `>` or `|` inside.
 fn control_spellings(source: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -162,7 +221,9 @@ fn control_spellings(source: &str) -> Vec<Range<usize>> {
 }
 
 fn variables(request: &RenderRequest) -> Result<Value, TemplateError> {
-    let list = |items: &[json::Value]| Value::from_object(values::List(items.iter().map(values::from_json).collect()));
+    let list = |items: &[json::Value]| {
+        Value::from_object(values::List(items.iter().map(values::from_json).collect()))
+    };
     let mut all = vec![
         ("messages".to_owned(), list(&request.messages)),
         ("tools".to_owned(), if request.tools.is_empty() { Value::from(()) } else { list(&request.tools) }),
@@ -179,6 +240,28 @@ fn variables(request: &RenderRequest) -> Result<Value, TemplateError> {
     Ok(Value::from_pairs(all))
 }
 
+/// Values are visited by recursion, so their depth must be bounded first. Values that were read by this crate are: a
+/// message, and the arguments of its calls in it, may each be [`json::MAX_DEPTH`] deep.
+fn check_depth(request: &RenderRequest) -> Result<(), TemplateError> {
+    const LIMIT: usize = 2 * json::MAX_DEPTH + 8;
+    let kwargs = request.kwargs.iter().map(|(_, value)| value);
+    if request.messages.iter().chain(&request.tools).chain(kwargs).all(|value| fits_depth(value, LIMIT)) {
+        Ok(())
+    } else {
+        Err(TemplateError::Refused(format!("a message or tool is nested deeper than {LIMIT} levels")))
+    }
+}
+
+fn fits_depth(value: &json::Value, left: usize) -> bool {
+    match value {
+        json::Value::Array(items) => left > 0 && items.iter().all(|item| fits_depth(item, left - 1)),
+        json::Value::Object(entries) => {
+            left > 0 && entries.iter().all(|(_, item)| fits_depth(item, left - 1))
+        }
+        _ => true,
+    }
+}
+
 /// The size of a request in bytes, with some for every value.
 fn request_weight(request: &RenderRequest) -> u64 {
     let mut weight = 0;
@@ -192,7 +275,9 @@ fn private_letters(request: &RenderRequest) -> BTreeSet<char> {
     walk(request, &mut |text| {
         // In UTF-8 these planes begin with 0xF3 or 0xF4.
         if text.bytes().any(|byte| byte >= 0xF3) {
-            seen.extend(text.chars().filter(|letter| PRIVATE.iter().any(|plane| plane.contains(&u32::from(*letter)))));
+            seen.extend(
+                text.chars().filter(|letter| PRIVATE.iter().any(|plane| plane.contains(&u32::from(*letter)))),
+            );
         }
     });
     seen

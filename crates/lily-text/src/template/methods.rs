@@ -1,11 +1,12 @@
 //! Methods of Python's strings, dicts and lists.
 
 use minijinja::formatting::{FormatStyle, format};
-use minijinja::value::{Tuple, ValueKind, from_args};
+use minijinja::value::{Kwargs, Rest, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 
+use super::arguments::{arguments, optional};
 use super::filters::invalid;
-use super::python::{is_space, to_str};
+use super::python::is_space;
 
 /// Calls a method that the engine does not know.
 pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
@@ -14,13 +15,15 @@ pub(super) fn call(state: &mut State, value: &Value, method: &str, args: &[Value
             Some(text) => string_method(state, text, method, args),
             None => Err(Error::from(ErrorKind::UnknownMethod)),
         },
-        ValueKind::Map => map_method(value, method, args),
-        ValueKind::Seq | ValueKind::Iterable => list_method(value, method, args),
+        ValueKind::Map => map_method(state, value, method, args),
+        ValueKind::Seq | ValueKind::Iterable => list_method(state, value, method, args),
         _ => Err(Error::from(ErrorKind::UnknownMethod)),
     }
 }
 
 fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
+    // Every method looks at its text at least once.
+    state.consume_fuel(text.len() as u64 / 64)?;
     let none = || from_args::<()>(args);
     Ok(match method {
         "strip" | "lstrip" | "rstrip" => {
@@ -35,7 +38,8 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
         "partition" | "rpartition" => {
             let (separator,): (&str,) = from_args(args)?;
             not_empty(separator)?;
-            let found = if method == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
+            let found =
+                if method == "partition" { text.split_once(separator) } else { text.rsplit_once(separator) };
             let parts = match found {
                 Some((before, after)) => [before, separator, after],
                 None if method == "partition" => [text, "", ""],
@@ -43,7 +47,7 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
             };
             Value::from(Tuple::from(parts.map(Value::from)))
         }
-        "startswith" | "endswith" => affix(text, args, method == "startswith")?,
+        "startswith" | "endswith" => affix(state, text, args, method == "startswith")?,
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
             Value::from(text.strip_prefix(prefix).unwrap_or(text))
@@ -82,7 +86,11 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
         "capitalize" => none().map(|()| Value::from(capitalize(text)))?,
         "swapcase" => none().map(|()| {
             Value::from(text.chars().fold(String::new(), |mut out, letter| {
-                if letter.is_uppercase() { out.extend(letter.to_lowercase()) } else { out.extend(letter.to_uppercase()) }
+                if letter.is_uppercase() {
+                    out.extend(letter.to_lowercase());
+                } else {
+                    out.extend(letter.to_uppercase());
+                }
                 out
             }))
         })?,
@@ -91,12 +99,12 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
         "isalnum" => none().map(|()| all(text, char::is_alphanumeric))?,
         "isdigit" | "isnumeric" | "isdecimal" => none().map(|()| all(text, char::is_numeric))?,
         "isascii" => none().map(|()| Value::from(text.is_ascii()))?,
-        "isupper" => {
-            none().map(|()| Value::from(text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase)))?
-        }
-        "islower" => {
-            none().map(|()| Value::from(text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase)))?
-        }
+        "isupper" => none().map(|()| {
+            Value::from(text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase))
+        })?,
+        "islower" => none().map(|()| {
+            Value::from(text.chars().any(char::is_lowercase) && !text.chars().any(char::is_uppercase))
+        })?,
         "ljust" | "rjust" | "center" | "zfill" => pad(state, text, method, args)?,
         "format" => Value::from(format(FormatStyle::StrFormat, text, args)?),
         _ => return Err(Error::from(ErrorKind::UnknownMethod)),
@@ -120,21 +128,15 @@ fn not_empty(separator: &str) -> Result<(), Error> {
 
 /// `str.split(sep=None, maxsplit=-1)`.
 fn split(text: &str, args: &[Value], from_end: bool) -> Result<Value, Error> {
-    let (separator, limit, kwargs): (Option<Value>, Option<i64>, minijinja::value::Kwargs) = from_args(args)?;
-    let separator = match separator {
-        Some(separator) => Some(separator),
-        None => kwargs.get::<Option<Value>>("sep")?,
-    };
-    let limit = match limit {
-        Some(limit) => limit,
-        None => kwargs.get::<Option<i64>>("maxsplit")?.unwrap_or(-1),
-    };
-    kwargs.assert_all_used()?;
+    let (rest, kwargs): (Rest<Value>, Kwargs) = from_args(args)?;
+    let [separator, limit] = arguments(&rest, &kwargs, ["sep", "maxsplit"])?;
+    let separator = optional(separator);
+    let limit = limit.map_or(Ok(-1), i64::try_from)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let separator = separator.filter(|separator| !separator.is_none());
     let parts: Vec<&str> = match &separator {
         Some(separator) => {
-            let separator = separator.as_str().ok_or_else(|| invalid("split: the separator must be a string"))?;
+            let separator =
+                separator.as_str().ok_or_else(|| invalid("split: the separator must be a string"))?;
             not_empty(separator)?;
             let pieces = limit.saturating_add(1);
             if from_end {
@@ -185,9 +187,7 @@ fn rsplit_blank(text: &str, limit: usize) -> Vec<&str> {
 
 /// `str.splitlines(keepends)`.
 pub(super) fn lines(text: &str, keep_ends: bool) -> Vec<&str> {
-    let ends = |letter: char| {
-        matches!(letter, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-    };
+    let ends = |letter: char| matches!(letter, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(ends) {
@@ -220,17 +220,22 @@ fn window(text: &str, start: Option<i64>, end: Option<i64>) -> (Option<&str>, us
 }
 
 /// `str.startswith(prefix, start, end)` and `str.endswith`; the affix may be a tuple of strings.
-fn affix(text: &str, args: &[Value], at_start: bool) -> Result<Value, Error> {
+fn affix(state: &State, text: &str, args: &[Value], at_start: bool) -> Result<Value, Error> {
     let (affix, start, end): (&Value, Option<i64>, Option<i64>) = from_args(args)?;
     let (window, _) = window(text, start, end);
     let matches = |affix: &Value| {
         let affix = affix.as_str().ok_or_else(|| {
-            invalid(format!("{} takes a string or a tuple of strings", if at_start { "startswith" } else { "endswith" }))
+            invalid(format!(
+                "{} takes a string or a tuple of strings",
+                if at_start { "startswith" } else { "endswith" }
+            ))
         })?;
-        Ok::<bool, Error>(window.is_some_and(|text| if at_start { text.starts_with(affix) } else { text.ends_with(affix) }))
+        Ok::<bool, Error>(
+            window.is_some_and(|text| if at_start { text.starts_with(affix) } else { text.ends_with(affix) }),
+        )
     };
     if affix.as_str().is_none() && matches!(affix.kind(), ValueKind::Seq | ValueKind::Iterable) {
-        for one in affix.try_iter()? {
+        for one in paid(state, affix)? {
             if matches(&one)? {
                 return Ok(Value::from(true));
             }
@@ -252,11 +257,11 @@ fn replace(state: &State, text: &str, args: &[Value]) -> Result<Value, Error> {
 
 fn join(state: &State, separator: &str, items: &Value) -> Result<Value, Error> {
     let mut out = String::new();
-    for (index, item) in items.try_iter()?.enumerate() {
-        let item = item
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| invalid(format!("sequence item {index}: expected str instance, {} found", item.kind())))?;
+    for (index, item) in items.try_iter()?.checked().enumerate() {
+        let item = item?;
+        let item = item.as_str().map(str::to_owned).ok_or_else(|| {
+            invalid(format!("sequence item {index}: expected str instance, {} found", item.kind()))
+        })?;
         state.consume_fuel((separator.len() + item.len()) as u64 / 64 + 1)?;
         if index > 0 {
             out.push_str(separator);
@@ -271,7 +276,11 @@ fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
     for letter in text.chars() {
-        if inside { out.extend(letter.to_lowercase()) } else { push_title_case(letter, &mut out) }
+        if inside {
+            out.extend(letter.to_lowercase());
+        } else {
+            push_title_case(letter, &mut out);
+        }
         inside = letter.is_lowercase() || letter.is_uppercase();
     }
     out
@@ -310,7 +319,9 @@ fn pad(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Value,
         None if method == "zfill" => "0",
         None => " ",
         Some(fill) if method != "zfill" && fill.chars().count() == 1 => fill,
-        Some(_) => return Err(invalid(format!("{method}: the fill character must be exactly one character long"))),
+        Some(_) => {
+            return Err(invalid(format!("{method}: the fill character must be exactly one character long")));
+        }
     };
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(text.chars().count());
     state.consume_fuel(missing as u64)?;
@@ -330,20 +341,27 @@ fn pad(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Value,
     Ok(Value::from(format!("{sign}{}{rest}{}", fill.repeat(left), fill.repeat(right))))
 }
 
-fn map_method(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+/// The items of a list, or the keys of a dict, each paid for.
+fn paid(state: &State, value: &Value) -> Result<Vec<Value>, Error> {
+    let pay = |item: Result<Value, Error>| state.consume_fuel(1).and(item);
+    value.try_iter()?.checked().map(pay).collect()
+}
+
+fn map_method(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(match method {
         "keys" => {
             let () = from_args(args)?;
-            value.try_iter()?.collect()
+            Value::from(paid(state, value)?)
         }
         "values" => {
             let () = from_args(args)?;
-            value.try_iter()?.map(|key| value.get_item(&key)).collect::<Result<Vec<_>, _>>()?.into_iter().collect()
+            let keys = paid(state, value)?;
+            Value::from(keys.iter().map(|key| value.get_item(key)).collect::<Result<Vec<_>, _>>()?)
         }
         "items" => {
             let () = from_args(args)?;
             let mut items = Vec::new();
-            for key in value.try_iter()? {
+            for key in paid(state, value)? {
                 let item = value.get_item(&key)?;
                 items.push(Value::from(Tuple::from([key, item])));
             }
@@ -362,22 +380,27 @@ fn map_method(value: &Value, method: &str, args: &[Value]) -> Result<Value, Erro
     })
 }
 
-fn list_method(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+fn list_method(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(match method {
         "count" => {
             let (what,): (&Value,) = from_args(args)?;
-            Value::from(value.try_iter()?.filter(|item| item == what).count())
+            Value::from(paid(state, value)?.iter().filter(|item| *item == what).count())
         }
         "index" => {
             let (what,): (&Value,) = from_args(args)?;
-            let found = value.try_iter()?.position(|item| item == *what);
-            Value::from(found.ok_or_else(|| invalid(format!("{} is not in list", to_str(what))))?)
+            let found = paid(state, value)?.iter().position(|item| item == what);
+            Value::from(found.ok_or_else(|| invalid("the value is not in the list"))?)
         }
         "copy" => {
             let () = from_args(args)?;
             value.clone()
         }
-        _ => return Err(forbidden(method, &["append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"])),
+        _ => {
+            return Err(forbidden(
+                method,
+                &["append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"],
+            ));
+        }
     })
 }
 

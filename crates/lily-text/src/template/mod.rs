@@ -1,5 +1,6 @@
 //! The checkpoint's own Jinja chat template.
 
+mod arguments;
 mod environment;
 mod filters;
 mod guard;

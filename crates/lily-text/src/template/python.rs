@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
-use minijinja::Value;
 use minijinja::value::ValueKind;
+use minijinja::{Error, State, Value};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::filters::invalid;
 use super::values::Number;
 use crate::json::{self, python_float};
 
@@ -19,7 +20,9 @@ fn is_printable(letter: char) -> bool {
     static HIDDEN: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
         let parsed = regex_syntax::Parser::new().parse(r"[\p{C}\p{Z}]").map(Hir::into_kind);
         match parsed {
-            Ok(HirKind::Class(Class::Unicode(class))) => class.iter().map(|range| (range.start(), range.end())).collect(),
+            Ok(HirKind::Class(Class::Unicode(class))) => {
+                class.iter().map(|range| (range.start(), range.end())).collect()
+            }
             _ => Vec::new(),
         }
     });
@@ -41,56 +44,104 @@ pub(super) fn float_str(number: f64) -> String {
     }
 }
 
-/// `str(value)`.
-pub(super) fn to_str(value: &Value) -> String {
-    match value.as_str() {
-        Some(text) => text.to_owned(),
-        None if value.is_undefined() => String::new(),
-        None => repr(value),
+/// What visiting a value may cost: a template can build lists that are far longer than the memory they take, or nested
+/// without end.
+pub(super) struct Budget<'a> {
+    state: Option<&'a State<'a, 'a>>,
+    depth: usize,
+}
+
+/// How deep a value may nest that is printed or serialised.
+const MAX_DEPTH: usize = 300;
+
+impl<'a> Budget<'a> {
+    /// The fuel of a render.
+    pub(super) fn of(state: &'a State<'_, '_>) -> Self {
+        Budget { state: Some(state), depth: 0 }
     }
+
+    /// For values that are known to be small.
+    pub(super) fn unlimited() -> Self {
+        Budget { state: None, depth: 0 }
+    }
+
+    fn pay(&self, bytes: usize) -> Result<(), Error> {
+        self.state.map_or(Ok(()), |state| state.consume_fuel(1 + bytes as u64 / 64))
+    }
+
+    fn enter(&mut self) -> Result<(), Error> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            Err(invalid(format!("a value is nested deeper than {MAX_DEPTH} levels")))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+/// `str(value)`.
+pub(super) fn to_str(value: &Value, mut budget: Budget<'_>) -> Result<String, Error> {
+    let mut out = String::new();
+    match value.as_str() {
+        Some(text) => out.push_str(text),
+        None if value.is_undefined() => {}
+        None => push_repr(value, &mut out, &mut budget)?,
+    }
+    Ok(out)
 }
 
 /// `repr(value)`.
-pub(super) fn repr(value: &Value) -> String {
+pub(super) fn repr(value: &Value, mut budget: Budget<'_>) -> Result<String, Error> {
     let mut out = String::new();
-    push_repr(value, &mut out);
-    out
+    push_repr(value, &mut out, &mut budget)?;
+    Ok(out)
 }
 
-fn push_repr(value: &Value, out: &mut String) {
+fn push_repr(value: &Value, out: &mut String, budget: &mut Budget<'_>) -> Result<(), Error> {
     if let Some(text) = value.as_str() {
+        budget.pay(text.len())?;
         push_string_repr(text, out);
-        return;
+        return Ok(());
     }
+    budget.pay(1)?;
     match value.kind() {
         ValueKind::Undefined => out.push_str("Undefined"),
-        ValueKind::Seq | ValueKind::Iterable if value.downcast_object_ref::<Number>().is_none() => {
+        ValueKind::Seq | ValueKind::Iterable => {
+            budget.enter()?;
             let tuple = value.is_tuple();
             out.push(if tuple { '(' } else { '[' });
             let mut count = 0;
-            for item in value.try_iter().into_iter().flatten() {
+            for item in value.try_iter()?.checked() {
                 if count > 0 {
                     out.push_str(", ");
                 }
-                push_repr(&item, out);
+                push_repr(&item?, out, budget)?;
                 count += 1;
             }
             if tuple && count == 1 {
                 out.push(',');
             }
             out.push(if tuple { ')' } else { ']' });
+            budget.leave();
         }
         ValueKind::Map => {
+            budget.enter()?;
             out.push('{');
-            for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
+            for (index, key) in value.try_iter()?.checked().enumerate() {
+                let key = key?;
                 if index > 0 {
                     out.push_str(", ");
                 }
-                push_repr(&key, out);
+                push_repr(&key, out, budget)?;
                 out.push_str(": ");
-                push_repr(&value.get_item(&key).unwrap_or_default(), out);
+                push_repr(&value.get_item(&key)?, out, budget)?;
             }
             out.push('}');
+            budget.leave();
         }
         ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
             Ok(number) => out.push_str(&float_str(number)),
@@ -98,6 +149,7 @@ fn push_repr(value: &Value, out: &mut String) {
         },
         _ => out.push_str(&value.to_string()),
     }
+    Ok(())
 }
 
 fn push_string_repr(text: &str, out: &mut String) {
@@ -128,13 +180,12 @@ fn push_string_repr(text: &str, out: &mut String) {
 }
 
 /// The JSON value of a template value, as `json.dumps` would take it.
-///
-/// # Errors
-/// What it is that JSON cannot express.
-pub(super) fn to_json(value: &Value) -> Result<json::Value, String> {
+pub(super) fn to_json(value: &Value, budget: &mut Budget<'_>) -> Result<json::Value, Error> {
     if let Some(text) = value.as_str() {
+        budget.pay(text.len())?;
         return Ok(json::Value::from(text));
     }
+    budget.pay(1)?;
     if let Some(number) = value.downcast_object_ref::<Number>() {
         return Ok(number.0.clone());
     }
@@ -142,29 +193,39 @@ pub(super) fn to_json(value: &Value) -> Result<json::Value, String> {
         ValueKind::None => json::Value::Null,
         ValueKind::Bool => json::Value::Bool(value.is_true()),
         ValueKind::Number if value.is_integer() => json::Value::Integer(value.to_string()),
-        ValueKind::Number => json::Value::Float(f64::try_from(value.clone()).map_err(|error| error.to_string())?),
-        ValueKind::Seq | ValueKind::Iterable => json::Value::Array(
-            value.try_iter().map_err(|error| error.to_string())?.map(|item| to_json(&item)).collect::<Result<_, _>>()?,
-        ),
+        ValueKind::Number => json::Value::Float(f64::try_from(value.clone())?),
+        ValueKind::Seq | ValueKind::Iterable => {
+            budget.enter()?;
+            let items = value
+                .try_iter()?
+                .checked()
+                .map(|item| to_json(&item?, budget))
+                .collect::<Result<_, Error>>()?;
+            budget.leave();
+            json::Value::Array(items)
+        }
         ValueKind::Map => {
+            budget.enter()?;
             let mut entries = Vec::new();
-            for key in value.try_iter().map_err(|error| error.to_string())? {
-                let item = value.get_item(&key).map_err(|error| error.to_string())?;
-                entries.push((key_of(&key)?, to_json(&item)?));
+            for key in value.try_iter()?.checked() {
+                let key = key?;
+                let item = value.get_item(&key)?;
+                entries.push((key_of(&key, budget)?, to_json(&item, budget)?));
             }
+            budget.leave();
             json::Value::Object(entries)
         }
-        ValueKind::Undefined => return Err("an undefined value is not JSON serializable".to_owned()),
-        other => return Err(format!("a value of type {other} is not JSON serializable")),
+        ValueKind::Undefined => return Err(invalid("an undefined value is not JSON serializable")),
+        other => return Err(invalid(format!("a value of type {other} is not JSON serializable"))),
     })
 }
 
 /// `json.dumps` turns scalar keys into text.
-fn key_of(key: &Value) -> Result<String, String> {
-    match to_json(key)? {
+fn key_of(key: &Value, budget: &mut Budget<'_>) -> Result<String, Error> {
+    match to_json(key, budget)? {
         json::Value::String(text) => Ok(text),
         json::Value::Array(_) | json::Value::Object(_) => {
-            Err("keys must be str, int, float, bool or None".to_owned())
+            Err(invalid("keys must be str, int, float, bool or None"))
         }
         scalar => Ok(scalar.to_python_json()),
     }

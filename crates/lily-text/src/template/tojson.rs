@@ -1,9 +1,12 @@
 //! The `tojson` filter, as Hugging Face defines it for chat templates: `json.dumps(x, ensure_ascii=False, ...)`, without
 //! the HTML escapes of Jinja2's own.
+#![expect(clippy::needless_pass_by_value, reason = "the engine hands arguments over by value")]
 
-use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::{Error, State, Value};
 
+use super::arguments::{arguments, flag, optional};
+use super::filters::invalid;
 use super::python;
 use crate::json::JsonStyle;
 
@@ -14,22 +17,14 @@ pub(super) const MAX_INDENT: usize = 64;
 pub(super) fn tojson(
     state: &State,
     value: &Value,
-    positional: minijinja::value::Rest<Value>,
+    rest: Rest<Value>,
     kwargs: Kwargs,
 ) -> Result<Value, Error> {
-    let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
-    if positional.len() > names.len() {
-        return Err(invalid("tojson takes at most 4 arguments"));
-    }
-    let argument = |place: usize| -> Result<Option<Value>, Error> {
-        match positional.get(place) {
-            Some(value) => Ok(Some(value.clone())),
-            None => kwargs.get::<Option<Value>>(names[place]),
-        }
-    };
-    let mut style = JsonStyle::default();
-    style.ensure_ascii = argument(0)?.is_some_and(|value| value.is_true());
-    if let Some(indent) = argument(1)?.filter(|value| !value.is_none()) {
+    let [ensure_ascii, indent, separators, sort_keys] =
+        arguments(&rest, &kwargs, ["ensure_ascii", "indent", "separators", "sort_keys"])?;
+    let mut style =
+        JsonStyle { ensure_ascii: flag(ensure_ascii), sort_keys: flag(sort_keys), ..JsonStyle::default() };
+    if let Some(indent) = optional(indent) {
         style.indent = Some(match indent.as_str() {
             Some(text) if text.len() <= MAX_INDENT => text.to_owned(),
             Some(_) => return Err(invalid("tojson: indent is too wide")),
@@ -43,25 +38,19 @@ pub(super) fn tojson(
         });
         style.item_separator = ",".to_owned();
     }
-    if let Some(separators) = argument(2)?.filter(|value| !value.is_none()) {
-        let pair: Vec<Value> = separators.try_iter()?.take(3).collect();
+    if let Some(separators) = optional(separators) {
+        let pair: Vec<Value> = separators.try_iter()?.checked().take(3).collect::<Result<_, _>>()?;
         match pair.as_slice() {
             [item, key] if item.as_str().is_some() && key.as_str().is_some() => {
-                style.item_separator = python::to_str(item);
-                style.key_separator = python::to_str(key);
+                style.item_separator = item.to_string();
+                style.key_separator = key.to_string();
             }
             _ => return Err(invalid("tojson: separators must be two strings")),
         }
     }
-    style.sort_keys = argument(3)?.is_some_and(|value| value.is_true());
-    kwargs.assert_all_used()?;
-    let json = python::to_json(value).map_err(invalid)?;
+    let json = python::to_json(value, &mut python::Budget::of(state))?;
     let text = json.to_json_styled(&style);
     // Serialising visits every item; the result's bytes are charged by the engine.
     state.consume_fuel(text.len() as u64 / 8)?;
     Ok(Value::from(text))
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message.into())
 }

@@ -99,7 +99,7 @@ impl Object for List {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = Value::from_dyn_object(self.clone());
-        f.write_str(&python::repr(&value))
+        f.write_str(&python::repr(&value, python::Budget::unlimited()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -154,6 +154,6 @@ impl Object for Dict {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = Value::from_dyn_object(self.clone());
-        f.write_str(&python::repr(&value))
+        f.write_str(&python::repr(&value, python::Budget::unlimited()).map_err(|_| fmt::Error)?)
     }
 }

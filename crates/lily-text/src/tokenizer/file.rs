@@ -75,12 +75,14 @@ impl<'de> Deserialize<'de> for Merge {
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Merge, E> {
-                let (left, right) = text.split_once(' ').ok_or_else(|| E::custom("a merge needs two tokens"))?;
+                let (left, right) =
+                    text.split_once(' ').ok_or_else(|| E::custom("a merge needs two tokens"))?;
                 Ok(Merge(left.to_owned(), right.to_owned()))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Merge, A::Error> {
-                let mut next = || items.next_element()?.ok_or_else(|| A::Error::custom("a merge needs two tokens"));
+                let mut next =
+                    || items.next_element()?.ok_or_else(|| A::Error::custom("a merge needs two tokens"));
                 let merge = Merge(next()?, next()?);
                 if items.next_element::<String>()?.is_some() {
                     return Err(A::Error::custom("a merge has two tokens"));
@@ -94,7 +96,8 @@ impl<'de> Deserialize<'de> for Merge {
 
 impl TokenizerFile {
     pub(super) fn parse(json: &[u8]) -> Result<Self, TokenizerError> {
-        let file: TokenizerFile = serde_json::from_slice(json).map_err(|error| TokenizerError(error.to_string()))?;
+        let file: TokenizerFile =
+            serde_json::from_slice(json).map_err(|error| TokenizerError(error.to_string()))?;
         file.model.check()?;
         if file.decoder.get("type").and_then(serde_json::Value::as_str) != Some("ByteLevel") {
             return Err(unsupported("its decoder is not ByteLevel"));
@@ -135,7 +138,10 @@ impl TokenizerFile {
 impl ModelFile {
     fn check(&self) -> Result<(), TokenizerError> {
         if self.kind.as_deref().is_some_and(|kind| kind != "BPE") {
-            return Err(unsupported(format!("its model is {}, not BPE", self.kind.as_deref().unwrap_or_default())));
+            return Err(unsupported(format!(
+                "its model is {}, not BPE",
+                self.kind.as_deref().unwrap_or_default()
+            )));
         }
         let given = |affix: &Option<String>| affix.as_deref().is_some_and(|affix| !affix.is_empty());
         if self.byte_fallback || given(&self.continuing_subword_prefix) || given(&self.end_of_word_suffix) {
@@ -152,7 +158,9 @@ impl ModelFile {
             joined.clear();
             joined.push_str(left);
             joined.push_str(right);
-            if let Some(missing) = [left, right, &joined].into_iter().find(|token| !self.vocab.contains_key(*token)) {
+            if let Some(missing) =
+                [left, right, &joined].into_iter().find(|token| !self.vocab.contains_key(*token))
+            {
                 return Err(TokenizerError(format!(
                     "merge {rank} ({left:?}, {right:?}): the vocabulary lacks {missing:?}"
                 )));

@@ -66,7 +66,17 @@ impl Tokenizer {
             .build()
             .map_err(|error| TokenizerError(error.to_string()))?;
         let normalizer = file.normalizer;
-        Ok(Tokenizer { inner: Arc::new(Inner { normalizer, splitter, model, added, added_ids, added_by_spelling, table }) })
+        Ok(Tokenizer {
+            inner: Arc::new(Inner {
+                normalizer,
+                splitter,
+                model,
+                added,
+                added_ids,
+                added_by_spelling,
+                table,
+            }),
+        })
     }
 
     /// Ids of a text in which every added token's spelling is that token (as Hugging Face encodes).
@@ -167,6 +177,28 @@ impl Tokenizer {
     pub fn token_id(&self, spelling: &str) -> Option<TokenId> {
         let added = self.inner.added_by_spelling.get(spelling).copied();
         added.or_else(|| self.inner.model.token_to_id(spelling).map(TokenId))
+    }
+
+    /// The ids that `tokenizer_config.json` says end a text (`eos_token`), for the union with those of
+    /// `generation_config.json` and `config.json`.
+    ///
+    /// # Errors
+    /// The file is not JSON, or names a token that the vocabulary lacks.
+    pub fn eos_ids(&self, tokenizer_config_json: Option<&[u8]>) -> Result<Vec<TokenId>, TokenizerError> {
+        let broken = |what: String| TokenizerError(format!("(tokenizer_config.json) {what}"));
+        let Some(json) = tokenizer_config_json else { return Ok(Vec::new()) };
+        let config: serde_json::Value =
+            serde_json::from_slice(json).map_err(|error| broken(error.to_string()))?;
+        // Older files wrap the spelling: {"content": "<|im_end|>", ...}.
+        let spelling = config.get("eos_token").map(|token| token.get("content").unwrap_or(token));
+        match spelling {
+            None | Some(serde_json::Value::Null) => Ok(Vec::new()),
+            Some(serde_json::Value::String(spelling)) => match self.token_id(spelling) {
+                Some(id) => Ok(vec![id]),
+                None => Err(broken(format!("eos_token {spelling:?} is not in the vocabulary"))),
+            },
+            Some(_) => Err(broken("eos_token is not a string".to_owned())),
+        }
     }
 
     /// True for tokens with `special: true`.

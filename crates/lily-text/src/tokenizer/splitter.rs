@@ -51,12 +51,14 @@ static CLASSES: LazyLock<Box<[Class]>> = LazyLock::new(|| {
 impl Splitter {
     /// The rule that `pre_tokenizer` of `tokenizer.json` asks for.
     pub(super) fn new(pre_tokenizer: &serde_json::Value) -> Result<Self, TokenizerError> {
-        let text = |value: Option<&serde_json::Value>| value.and_then(|value| value.as_str()).map(str::to_owned);
+        let text =
+            |value: Option<&serde_json::Value>| value.and_then(|value| value.as_str()).map(str::to_owned);
         let steps = pre_tokenizer.get("pretokenizers").and_then(|steps| steps.as_array());
         let [split, bytes] = steps.map(Vec::as_slice).unwrap_or_default() else {
             return Err(unsupported("its pre_tokenizer is not a Split followed by ByteLevel"));
         };
-        let flag = |step: &serde_json::Value, name| step.get(name).and_then(|flag| flag.as_bool()).unwrap_or(false);
+        let flag =
+            |step: &serde_json::Value, name| step.get(name).and_then(|flag| flag.as_bool()).unwrap_or(false);
         let known = text(split.get("type")).as_deref() == Some("Split")
             && text(split.get("behavior")).as_deref() == Some("Isolated")
             && !flag(split, "invert")
@@ -64,12 +66,16 @@ impl Splitter {
             && !flag(bytes, "add_prefix_space")
             && bytes.get("use_regex").and_then(|flag| flag.as_bool()) == Some(false);
         if !known {
-            return Err(unsupported("its pre_tokenizer is not an isolating Split followed by a bare ByteLevel"));
+            return Err(unsupported(
+                "its pre_tokenizer is not an isolating Split followed by a bare ByteLevel",
+            ));
         }
         match text(split.get("pattern").and_then(|pattern| pattern.get("Regex"))).as_deref() {
             Some(WORDS_WITH_MARKS) => Ok(Splitter { marks: true }),
             Some(WORDS) => Ok(Splitter { marks: false }),
-            other => Err(unsupported(format!("its pre_tokenizer splits by {:?}", other.unwrap_or("no regex")))),
+            other => {
+                Err(unsupported(format!("its pre_tokenizer splits by {:?}", other.unwrap_or("no regex"))))
+            }
         }
     }
 
@@ -162,7 +168,8 @@ impl Pieces<'_> {
 fn contraction(text: &str) -> Option<usize> {
     let mut letters = text.chars().skip(1);
     let first = letters.next()?;
-    let two = |second: char| letters.clone().next().is_some_and(|letter| letter.to_ascii_lowercase() == second);
+    let two =
+        |second: char| letters.clone().next().is_some_and(|letter| letter.to_ascii_lowercase() == second);
     match first.to_ascii_lowercase() {
         's' | 't' | 'm' | 'd' => Some(2),
         'ſ' => Some(1 + 'ſ'.len_utf8()),

@@ -25,7 +25,8 @@ pub fn nano_tokenizer() -> Tokenizer {
 }
 
 pub fn nano_template() -> ChatTemplate {
-    ChatTemplate::new(&std::fs::read_to_string(repository("models/nano/chat_template.jinja")).unwrap()).unwrap()
+    ChatTemplate::new(&std::fs::read_to_string(repository("models/nano/chat_template.jinja")).unwrap())
+        .unwrap()
 }
 
 pub fn qwen_tokenizer() -> Option<Tokenizer> {
