@@ -7,7 +7,7 @@ fn every_round_is_reported() {
     let args = [
         "bench",
         "--prefill",
-        "5,16",
+        "1,16",
         "--decode",
         "8",
         "--steps",
@@ -22,7 +22,7 @@ fn every_round_is_reported() {
     let series = object["series"].as_array().expect("series");
     assert_eq!(series.len(), 3);
     for (series, (kind, tokens, context)) in
-        series.iter().zip([("prefill", 5, 0), ("prefill", 16, 0), ("decode", 4, 8)])
+        series.iter().zip([("prefill", 1, 0), ("prefill", 16, 0), ("decode", 4, 8)])
     {
         assert_eq!(
             (&series["kind"], &series["tokens"], &series["context"]),
