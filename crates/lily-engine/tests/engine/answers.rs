@@ -157,4 +157,11 @@ fn bias_bans_and_forces() {
     assert_eq!(tokens(&[(u32::from(b'z'), 51.0)]), "zzz");
     assert_eq!(tokens(&[(u32::from(b'z'), 49.0)]), "aaa");
     assert_eq!(tokens(&[(u32::from(b'z'), 100.0), (u32::from(b'y'), 100.0)]), "yyy");
+    // Without its end-of-turn id the model cannot end the answer.
+    let unending = answer([bytes("a"), vec![END, END]].concat(), |request| {
+        request.stop_ids = vec![END];
+        request.max_tokens = Some(8);
+        request.sampling.logit_bias = vec![(END, -100.0)];
+    });
+    assert_eq!((unending.ids.len(), unending.reason), (8, Some(FinishReason::Length)));
 }

@@ -9,5 +9,6 @@ mod limits;
 mod scheduling;
 mod seeds;
 mod shutdown;
+mod soak;
 mod stop_strings;
 mod support;

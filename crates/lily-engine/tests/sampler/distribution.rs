@@ -82,22 +82,25 @@ fn steps_of_one_generation_follow_it_too() {
 /// The very choice that the documentation of `Sampler` specifies, by an independent implementation of it.
 #[test]
 fn the_documented_draw() {
-    let params =
-        SamplingParams { temperature: 0.8, seed: Some(0x1234_5678_9abc_def0), ..SamplingParams::default() };
-    let mut sampler = Sampler::new(&params, &[], TokenMask::all(50).into(), None);
-    for step in 0..500u32 {
-        let scores = (0..50u32).map(|id| {
-            let word = philox([id / 4, step, 0, 0], [0x9abc_def0, 0x1234_5678])[id as usize % 4];
-            let v = ((f64::from(word) + 0.5) / 2f64.powi(32)) as f32;
-            let noise = -(-(1.0 - f64::from(v)).ln()).ln();
-            (f64::from(logits()[id as usize]) / f64::from(0.8f32) + noise, id)
-        });
-        let expected = scores.max_by(|a, b| a.0.total_cmp(&b.0)).expect("50 scores").1;
-        assert_eq!(
-            sampler.choose(&mut logits(), None).expect("a token").id,
-            TokenId(expected),
-            "step {step}"
-        );
+    // Enough rows for many blocks; their spread is such that low ones win now and then.
+    let rows: Vec<f32> = (0..1003u32).map(|id| (id * 617 % 1003) as f32 * 0.008).collect();
+    for (temperature, top_p) in [(0.8, 1.0), (2.0, 1.0), (0.3, 1.0), (1.2, 0.9)] {
+        let seed = 0x1234_5678_9abc_def0;
+        let params = SamplingParams { temperature, top_p, seed: Some(seed), ..SamplingParams::default() };
+        let mut sampler = Sampler::new(&params, &[], TokenMask::all(rows.len()).into(), None);
+        let kept = probabilities(&params, &rows, &[], &[], |_| true);
+        for step in 0..300u32 {
+            let candidates = (0u32..).zip(&rows).filter(|(id, _)| kept[*id as usize] > 0.0);
+            let scores = candidates.map(|(id, &logit)| {
+                let word = philox([id / 4, step, 0, 0], [0x9abc_def0, 0x1234_5678])[id as usize % 4];
+                let v = ((f64::from(word) + 0.5) / 2f64.powi(32)) as f32;
+                let noise = -(-(1.0 - f64::from(v)).ln()).ln();
+                (f64::from(logit) / f64::from(temperature) + noise, id)
+            });
+            let expected = scores.max_by(|a, b| a.0.total_cmp(&b.0)).expect("scores").1;
+            let choice = sampler.choose(&mut rows.clone(), None).expect("a token");
+            assert_eq!(choice.id, TokenId(expected), "step {step} at {temperature}, top-p {top_p}");
+        }
     }
 }
 
