@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ["openai_chat.py", "openai_responses.py", "anthropic_messages.py"]
+SCRIPTS = ["openai_chat.py", "openai_responses.py", "anthropic_messages.py", "openapi_fuzz.py"]
 
 
 def start():
     """A server on a free port, and its address."""
     binary = os.environ.get("LILY_BINARY", "lily")
-    server = subprocess.Popen([binary, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([binary, "serve", "--port", "0", "--context", "2048"], stderr=subprocess.PIPE, text=True)
     lines = []
     for line in server.stderr:
         lines.append(line)

@@ -25,6 +25,9 @@ pub(crate) struct ApiError {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// Characters of a message.
+const MESSAGE_CHARACTERS: usize = 1000;
+
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         Self { status, kind, code: None, param: None, message: message.into(), retry_after: None }
@@ -74,13 +77,13 @@ impl ApiError {
         }
     }
 
-    /// 504: the deadline passed.
+    /// 408: the deadline passed.
     pub(crate) fn deadline(limit: Duration) -> Self {
         let message =
             format!("the deadline of {} s passed before the answer was complete", limit.as_secs_f64());
         Self {
             code: Some("deadline_exceeded"),
-            ..Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout_error", message)
+            ..Self::new(StatusCode::REQUEST_TIMEOUT, "timeout_error", message)
         }
     }
 
@@ -121,10 +124,18 @@ impl ApiError {
         }
     }
 
+    /// The message, cut where it is longer than anyone reads: a template can quote a whole conversation.
+    pub(crate) fn text(&self) -> String {
+        match self.message.char_indices().nth(MESSAGE_CHARACTERS) {
+            Some((end, _)) => format!("{}…", &self.message[..end]),
+            None => self.message.clone(),
+        }
+    }
+
     /// The error object.
     pub(crate) fn body(&self) -> serde_json::Value {
         serde_json::json!({
-            "error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+            "error": {"message": self.text(), "type": self.kind, "param": self.param, "code": self.code}
         })
     }
 }

@@ -14,11 +14,11 @@ pub(crate) fn error_body(error: &ApiError) -> Value {
         StatusCode::NOT_FOUND => "not_found_error",
         StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
         StatusCode::SERVICE_UNAVAILABLE => "overloaded_error",
-        StatusCode::GATEWAY_TIMEOUT => "timeout_error",
+        StatusCode::REQUEST_TIMEOUT => "timeout_error",
         status if status.is_server_error() => "api_error",
         _ => "invalid_request_error",
     };
-    json!({"type": "error", "error": {"type": kind, "message": error.message}})
+    json!({"type": "error", "error": {"type": kind, "message": error.text()}})
 }
 
 /// Puts an error answer into this format, whoever made it: a handler, the guard, or the router.

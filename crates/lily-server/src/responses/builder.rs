@@ -117,7 +117,7 @@ impl Builder {
     /// Takes in a fault.
     pub(super) fn fail(&mut self, error: &ApiError) {
         self.status = "failed";
-        self.error = json!({"code": error.code.unwrap_or("server_error"), "message": error.message});
+        self.error = json!({"code": error.code.unwrap_or("server_error"), "message": error.text()});
     }
 
     /// The object as it stands.

@@ -49,6 +49,9 @@ async fn json_faults_have_a_place_and_no_bytes_of_the_body() {
     let reply = app.post_raw(CHAT, b"{\"a\": \"\xff\"}".to_vec()).await;
     assert_eq!(reply.status, 400);
     assert!(reply.error().contains("line 1, column 8"), "{}", reply.error());
+    let long = json!({"messages": [{"role": "x".repeat(100_000), "content": "Hi"}]});
+    let reply = app.post(CHAT, &long).await;
+    assert!(reply.status == 400 && reply.body.len() < 2000, "{} bytes", reply.body.len());
     for body in ["[]", "null", "3", "\"text\""] {
         assert_eq!(app.post_raw(CHAT, body).await.status, 400, "{body}");
     }
@@ -127,7 +130,7 @@ async fn deadlines() {
     let app = setup.start();
     let request = with(&hi(), &json!({"deadline_seconds": 0.2}));
     let reply = app.post(CHAT, &request).await;
-    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (504, &json!("deadline_exceeded")));
+    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (408, &json!("deadline_exceeded")));
     let stream = app.post(CHAT, &with(&request, &json!({"stream": true}))).await;
     let last = stream.chunks().pop().expect("an event");
     assert_eq!(last["error"]["code"], "deadline_exceeded");

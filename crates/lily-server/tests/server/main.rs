@@ -1,6 +1,7 @@
 //! The server in the test's own process, over a scripted backend: the shared cases, then each route and limit.
 
 mod app;
+mod arbitrary;
 mod case_client_compat;
 mod case_numerics;
 mod case_robustness;
