@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A sequence whose state was lost to others' faults so often is given up.
-const MOST_REBUILDS: u32 = 3;
+/// A sequence that was in so many failed batches decodes alone from then on.
+const ALONE_FOR_GOOD: u32 = 2;
 
 /// Runs generations until the queue is closed.
 ///
@@ -259,7 +259,8 @@ impl<B: Backend> Scheduler<B> {
         match result {
             Ok(()) => {
                 for &index in indices {
-                    self.sequences[index].alone = false;
+                    let sequence = &mut self.sequences[index];
+                    sequence.alone = sequence.rebuilds >= ALONE_FOR_GOOD;
                     self.choose(index);
                 }
             }
@@ -270,7 +271,7 @@ impl<B: Backend> Scheduler<B> {
                     indices.len()
                 );
                 for &index in indices {
-                    self.rebuild(index, &error);
+                    self.rebuild(index);
                 }
             }
         }
@@ -278,14 +279,11 @@ impl<B: Backend> Scheduler<B> {
 
     /// After a fault in a batch no state of it can be trusted: the sequence's history is read again, and its next
     /// step is made alone, so that the fault meets only the sequence it belongs to.
-    fn rebuild(&mut self, index: usize, error: &BackendError) {
+    fn rebuild(&mut self, index: usize) {
         let sequence = &mut self.sequences[index];
         sequence.state = None;
         sequence.alone = true;
         sequence.rebuilds += 1;
-        if sequence.rebuilds > MOST_REBUILDS {
-            self.fail(index, error.clone().into());
-        }
     }
 
     /// Chooses the next token of a sequence from its logits.

@@ -107,6 +107,21 @@ fn an_error_in_a_batch_meets_only_its_sequence() {
     }
 }
 
+/// A batch that fails though none of its sequences fails alone: all go on alone, and all finish.
+#[test]
+fn a_fault_of_batches_alone_ends_no_answer() {
+    let engine = engine(ScriptedBackend::new(ROWS).script(|call| {
+        if call.kind == CallKind::Decode && call.sequences.len() > 1 && hits_victim(call) {
+            Fault::Error(BackendError::Device("batches do not work".to_owned()))
+        } else {
+            Fault::None
+        }
+    }));
+    let victim = victim_and_others(&engine);
+    assert_eq!((victim.ids.len(), victim.reason), (40, Some(FinishReason::Length)));
+    assert_eq!(engine.metrics().failed, 0);
+}
+
 #[test]
 fn a_panic_in_prefill_or_decode_meets_only_its_sequence() {
     for kind in [CallKind::Prefill, CallKind::Decode] {

@@ -68,13 +68,21 @@ fn a_long_prompt_does_not_stall_a_running_stream() {
     });
     let options = EngineOptions { snapshot_budget: 0, ..EngineOptions::default() };
     let engine = engine_with(ScriptedBackend::new(ROWS).chunk(CHUNK).script(script), options);
-    let mut stream = engine.generate(request(&ids([1, 2]), 400)).expect("taken");
-    let mut seen = stream.by_ref().filter(|event| matches!(event, Event::Token { .. }));
-    seen.next().expect("a first token");
-    let long = engine.generate(request(&ids((0..400).map(|i| i % 256)), 2)).expect("taken");
-    let short = engine.generate(request(&ids([9; 5]), 2)).expect("taken");
-    let short = Answer::of(short);
-    let long = Answer::of(long);
+    // The stream itself submits the others, on the engine's thread, so that it runs all the while.
+    let (handle, (sender, answers)) = (engine.clone(), channel());
+    let mut tokens = 0;
+    let sink = move |event| {
+        tokens += usize::from(matches!(event, Event::Token { .. }));
+        if tokens == 2 {
+            let long = handle.generate(request(&ids((0..400).map(|i| i % 256)), 2)).expect("taken");
+            let short = handle.generate(request(&ids([9; 5]), 2)).expect("taken");
+            sender.send((long, short)).expect("the test listens");
+        }
+        ControlFlow::Continue(())
+    };
+    engine.submit(request(&ids([1, 2]), 400), sink).expect("taken");
+    let (long, short) = answers.recv().expect("a stream");
+    let (long, short) = (Answer::of(long), Answer::of(short));
     assert_eq!((short.ids.len(), long.ids.len()), (2, 2));
     assert!(long.prefill.len() >= 400 / CHUNK);
     let calls = calls.lock().unwrap();
