@@ -42,7 +42,12 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// Buffers for `rows` rows.
-    pub(crate) fn new(model: &Model, rotary: &Rotary, rows: usize, product: Product) -> Result<Self, BackendError> {
+    pub(crate) fn new(
+        model: &Model,
+        rotary: &Rotary,
+        rows: usize,
+        product: Product,
+    ) -> Result<Self, BackendError> {
         let (config, moe) = (&model.config, &model.config.moe);
         let gdn = config.gated_delta_net.value_heads * config.gated_delta_net.value_head_dim;
         let attention = config.attention.heads * config.attention.head_dim;

@@ -66,7 +66,12 @@ pub(crate) struct Input {
 
 impl Input {
     /// `rows` rows of `cols` columns.
-    pub(crate) fn new(rows: usize, cols: usize, forms: &Forms, product: Product) -> Result<Self, BackendError> {
+    pub(crate) fn new(
+        rows: usize,
+        cols: usize,
+        forms: &Forms,
+        product: Product,
+    ) -> Result<Self, BackendError> {
         let layouts = &forms.layouts[product as usize];
         Ok(Self {
             cols,
@@ -75,6 +80,11 @@ impl Input {
             rounded: if forms.rounded { Some(zeros(rows * cols)?) } else { None },
             quantized: layouts.iter().map(|&layout| QuantRows::new(layout, rows, cols)).collect(),
         })
+    }
+
+    /// The kind of product that the rows are prepared for.
+    pub(crate) fn product(&self) -> Product {
+        self.product
     }
 
     /// Columns.

@@ -42,7 +42,12 @@ pub(crate) fn moe(
     buffers.inner.prepare(machine, entries);
     buffers.shared.prepare(machine, rows);
     expert_out(machine, hidden, weights, rows, buffers);
-    machine.stop(start, Op::ExpertOut, used_bytes(weights, buffers, |expert| expert.down.bytes()), operations);
+    machine.stop(
+        start,
+        Op::ExpertOut,
+        used_bytes(weights, buffers, |expert| expert.down.bytes()),
+        operations,
+    );
 }
 
 /// Bytes of the experts that any row goes to.

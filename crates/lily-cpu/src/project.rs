@@ -1,6 +1,7 @@
 //! Linear layers over several rows.
 
 use crate::{
+    activations::Product,
     input::Input,
     linear::Linear,
     machine::Machine,
@@ -31,10 +32,17 @@ pub(crate) fn project(
 ) {
     let block = machine.units_per_task(stack.rows, stack.bytes()).next_multiple_of(GEMM_ROWS);
     let kernels = machine.kernels;
-    if rows.len() == 1 && store == Store::Set {
+    // A matrix product writes whole blocks, for which a single row of outputs has no room.
+    if rows.len() == 1 && store == Store::Set && input.product() == Product::Vector {
         machine.pool.for_each_part(Chunks::new(out, block), |index, out| {
             each_block(stack, index * block..index * block + out.len(), |part, range, at| {
-                input.products(kernels, part, range.clone(), rows, (GEMM_ROWS, &mut out[at..at + range.len()]));
+                input.products(
+                    kernels,
+                    part,
+                    range.clone(),
+                    rows,
+                    (GEMM_ROWS, &mut out[at..at + range.len()]),
+                );
             });
         });
         return;

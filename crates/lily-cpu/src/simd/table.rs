@@ -311,7 +311,9 @@ impl Kernels {
         out: &mut [f32],
     ) {
         assert!(self.has_gemm && block.end <= w.rows && !block.is_empty() && block.len() <= GEMM_ROWS);
-        assert!(x.cols == w.cols && x.layout == w.layout(Product::Matrix) && out.len() == rows.len() * GEMM_ROWS);
+        assert!(
+            x.cols == w.cols && x.layout == w.layout(Product::Matrix) && out.len() == rows.len() * GEMM_ROWS
+        );
         assert!(rows.iter().all(|&row| (row as usize) < x.rows));
         // SAFETY: the machine has the tier (`for_tier`); lengths and layouts agree.
         unsafe { (self.gemm_i8)(w, (block.start, block.len()), x, rows, out) }

@@ -66,7 +66,9 @@ fn packed_rows_times_many_8_bit_vectors() {
     let mut noise = Noise(6);
     for bits in [2, 3, 4, 5, 6, 8] {
         for group in [32, 64, 128] {
-            for cols in [32, 64, 96, 128, 320, 512, 544, 576, 1152].into_iter().filter(|cols| cols % group == 0) {
+            for cols in
+                [32, 64, 96, 128, 320, 512, 544, 576, 1152].into_iter().filter(|cols| cols % group == 0)
+            {
                 let dtype = [Dtype::Bf16, Dtype::F16, Dtype::F32][noise.bits() as usize % 3];
                 let rows = [1, 5, 16, 17, 32][noise.bits() as usize % 5];
                 let (linear, values) = affine(&mut noise, rows + 2, cols, bits, group, dtype);
@@ -80,8 +82,10 @@ fn packed_rows_times_many_8_bit_vectors() {
                     let mut out = vec![f32::NAN; vectors * GEMM_ROWS];
                     kernels.gemm_i8(&view, 2..rows + 2, &quantized.matrix(), &order, &mut out);
                     for (row, out) in order.iter().zip(out.chunks_exact(GEMM_ROWS)) {
-                        let what =
-                            format!("{} {bits} bits, group {group}, {rows} x {cols}, row {row}", kernels.tier());
+                        let what = format!(
+                            "{} {bits} bits, group {group}, {rows} x {cols}, row {row}",
+                            kernels.tier()
+                        );
                         let expected = product(&values, &x[*row as usize]);
                         assert_close(&what, &out[..rows], &expected[2..], 2e-5);
                     }
