@@ -2,6 +2,7 @@
 
 pub mod json;
 mod messages;
+pub mod parser;
 mod template;
 mod tokenizer;
 

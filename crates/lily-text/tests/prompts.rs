@@ -41,6 +41,81 @@ fn every_golden_prompt_is_byte_equal() {
     assert!(seen >= 20, "only {seen} goldens");
 }
 
+/// Cases that concern a prompt: what is rendered, or which message a refusal names. HTTP statuses are the server's.
+#[test]
+fn every_case_about_prompts_comes_out() {
+    let Some(template) = common::qwen_template() else { return };
+    let goldens = json_lines("tests/data/cases/prompts.jsonl");
+    let mut seen = Vec::new();
+    for case in json_lines("tests/data/cases/cases.jsonl") {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (id, kind) = (text(&case, "id").unwrap(), text(&case, "kind").unwrap());
+        let input = case.get("input").unwrap();
+        let wire = input.get("request");
+        let check = case.get("check");
+        let messages = || items(wire.and_then(|wire| wire.get("messages")));
+        match id.as_str() {
+            // Broken arguments in the history: the message is named.
+            "TMPL-14" => {
+                let error = prepare_messages(messages()).unwrap_err();
+                assert_eq!(error.index, 1);
+                assert!(error.to_string().contains("arguments"), "{error}");
+            }
+            "TMPL-16" => {
+                let error = prepare_messages(messages()).unwrap_err().to_string();
+                assert!(
+                    error.starts_with("messages[0]") && error.contains("images are not supported"),
+                    "{error}"
+                );
+            }
+            "TMPL-17" => {
+                let Some(tokenizer) = common::qwen_tokenizer() else { return };
+                let prompt = template.render(&request(wire.unwrap(), true)).unwrap();
+                let ids = tokenizer.encode_prompt(&prompt);
+                let control: Vec<String> = ids
+                    .iter()
+                    .filter(|id| tokenizer.is_special(**id))
+                    .map(|id| tokenizer.decode(&[*id], false))
+                    .collect();
+                assert_eq!(control, ["<|im_start|>", "<|im_end|>", "<|im_start|>"]);
+                assert_eq!(tokenizer.decode(&ids, false), prompt.text());
+            }
+            "REAS-05" | "REAS-08" => {
+                let mut request = request(wire.unwrap(), true);
+                let kwargs = wire.unwrap().get("chat_template_kwargs").and_then(Value::as_object).unwrap();
+                request.kwargs = kwargs.to_vec();
+                let prompt = template.render(&request).unwrap();
+                let expected = |name: &str| check.and_then(|check| text(check, name));
+                assert!(
+                    expected("prompt_suffix").is_none_or(|suffix| prompt.as_str().ends_with(&suffix)),
+                    "{id}"
+                );
+                assert!(
+                    expected("prompt_contains").is_none_or(|part| prompt.as_str().contains(&part)),
+                    "{id}"
+                );
+            }
+            _ => {
+                let Some(name) = text(input, "golden") else {
+                    assert_ne!(kind, "template", "{id} is not covered");
+                    continue;
+                };
+                let golden =
+                    goldens.iter().find(|golden| text(golden, "name").as_ref() == Some(&name)).unwrap();
+                let wire = golden.get("request").unwrap();
+                let outcome = template.render(&request(wire, true)).map(|prompt| prompt.text());
+                let expected = text(golden, "prompt")
+                    .ok_or_else(|| TemplateError::Refused(text(golden, "refused").unwrap()));
+                assert_eq!(outcome, expected, "{id}");
+            }
+        }
+        seen.push(id);
+    }
+    let templates = seen.iter().filter(|id| id.starts_with("TMPL")).count();
+    let reasoning = seen.iter().filter(|id| id.starts_with("REAS")).count();
+    assert_eq!((templates, reasoning), (10, 4), "{seen:?}");
+}
+
 /// Compares with lines of `tools/template_oracle.py requests`: texts, refusals, and the ids of the whole text where no
 /// request text spells a special token.
 fn compare(cases: &[Value], template: &ChatTemplate, tokenizer: &Tokenizer) -> (usize, usize) {
