@@ -77,9 +77,9 @@ def nano(folder):
     print(f"{file.count} positions, {chats} of them chats")
 
 
-def nano_long(folder):
+def nano_long(folder, length):
     model = MlxModel(folder)
-    tokens = moby_dick(model)[:LONG]
+    tokens = moby_dick(model)[:length]
     file = ReferenceFile(model.vocab_size, 2, **metadata(model="lily-nano", text="goldens/text/moby-dick.txt"))
     file.add("text", tokens, model.logits(tokens))
     file.save(GOLDENS / "nano-long.safetensors")
@@ -107,8 +107,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["nano", "nano-long", "activations"])
     parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--tokens", type=int, default=LONG, help="of the long text (default: %(default)s)")
     arguments = parser.parse_args()
-    {"nano": nano, "nano-long": nano_long, "activations": activations}[arguments.what](arguments.checkpoint)
+    if arguments.what == "nano-long":
+        nano_long(arguments.checkpoint, arguments.tokens)
+    else:
+        {"nano": nano, "activations": activations}[arguments.what](arguments.checkpoint)
 
 
 if __name__ == "__main__":

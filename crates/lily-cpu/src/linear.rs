@@ -151,11 +151,6 @@ impl Linear {
         self.rows
     }
 
-    /// Input dimension.
-    pub(crate) fn cols(&self) -> usize {
-        self.cols
-    }
-
     /// Bytes of the whole matrix.
     pub(crate) fn bytes(&self) -> usize {
         match &self.storage {

@@ -162,10 +162,10 @@ fn check_dimensions(config: &ModelConfig) -> Result<(), CpuError> {
         moe.shared_inner,
     ];
     let fits = positive.iter().all(|&dimension| dimension > 0)
-        && gdn.value_heads % gdn.key_heads == 0
-        && attention.heads % attention.kv_heads == 0
+        && gdn.value_heads.is_multiple_of(gdn.key_heads)
+        && attention.heads.is_multiple_of(attention.kv_heads)
         && attention.rotary_dim <= attention.head_dim
-        && attention.rotary_dim % 2 == 0
+        && attention.rotary_dim.is_multiple_of(2)
         && moe.experts_per_token <= moe.experts
         && gdn.conv_width <= MAX_CONV;
     if fits {

@@ -1,13 +1,13 @@
 //! From a checked request to running turns.
 
 use crate::error::ApiError;
-use crate::reader::Reader;
 use crate::request::tools::ToolChoice;
 use crate::request::{Conversation, Input, PlainPrompt, Request};
 use crate::request_log::RequestLog;
 use crate::state::Server;
 use crate::turn::{Turn, TurnOptions};
 use lily_engine::{GenerationRequest, TokenId};
+use lily_text::parser::{MessageParser, Start};
 use lily_text::{RenderRequest, Tokenizer, prepare_messages};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,8 +18,8 @@ pub(crate) struct Prompt {
     pub(crate) ids: Vec<TokenId>,
     /// Lengths of the prefixes that later requests are likely to share.
     pub(crate) borders: Vec<usize>,
-    /// Its last characters, which tell in what state the answer begins.
-    pub(crate) tail: String,
+    /// Where the answer begins.
+    pub(crate) start: Start,
 }
 
 /// Who asks, for the log.
@@ -45,16 +45,16 @@ pub(crate) async fn start(
         Input::Text(prompts) => {
             let ids = encode_plain(server, prompts).await?;
             (
-                ids.into_iter().map(|ids| Prompt { ids, borders: Vec::new(), tail: String::new() }).collect(),
+                ids.into_iter().map(|ids| Prompt { ids, borders: Vec::new(), start: Start::Raw }).collect(),
                 false,
-                None,
+                Vec::new(),
             )
         }
         Input::Chat(conversation) => {
             conversation.tools.check_strict()?;
             let single_call = !conversation.parallel_tool_calls;
             let (prompt, tools) = render(server, conversation).await?;
-            (vec![prompt], single_call, Some(tools))
+            (vec![prompt], single_call, tools)
         }
     };
     let mut turns = Vec::with_capacity(prompts.len() * choices);
@@ -70,10 +70,7 @@ pub(crate) async fn start(
             generation.stop.clone_from(&stop);
             generation.logprobs = logprobs;
             generation.deadline = deadline.and_then(|limit| origin.arrived.checked_add(limit));
-            let reader = match &tools {
-                None => Reader::raw(),
-                Some(tools) => Reader::chat(&prompt.tail, tools),
-            };
+            let reader = MessageParser::new(prompt.start, &tools);
             let log = RequestLog::new(server, &origin);
             turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
         }
@@ -149,9 +146,9 @@ pub(crate) async fn render(
         if server.config.log_text {
             tracing::info!(target: "lily_server::text", prompt = text, "rendered");
         }
-        let tail = text.char_indices().rev().nth(63).map_or(text, |(at, _)| &text[at..]).to_owned();
+        let start = Start::after_prompt(text);
         let borders = borders(&server.model.tokenizer, &ids);
-        Ok((Prompt { ids, borders, tail }, request.tools))
+        Ok((Prompt { ids, borders, start }, request.tools))
     })
     .await
 }

@@ -5,7 +5,7 @@
 //!
 //! A request's way: `routes` finds the handler; `body` reads JSON within bounds; `request` turns a wire format
 //! into the one request model; `job` renders and encodes the prompt and hands one generation per choice to the engine;
-//! each comes back through a `mailbox` as a `turn`, whose text a `reader` splits into thinking, answer and calls;
+//! each comes back through a `mailbox` as a `turn`, whose text [`lily_text::parser`] splits into thinking, answer and calls;
 //! `message` collects a turn, `streaming` sends it as it comes, in the wire format's own encoder.
 
 mod anthropic;
@@ -22,7 +22,6 @@ mod message;
 mod metrics;
 mod model;
 mod openai;
-mod reader;
 mod request;
 mod request_log;
 mod responses;

@@ -1,10 +1,10 @@
 //! A whole answer, collected from a turn.
 
 use crate::error::ApiError;
-use crate::reader::Piece;
 use crate::turn::{Finish, Turn, TurnEvent};
 use futures::future::try_join_all;
 use lily_engine::TokenLogprob;
+use lily_text::parser::Event as Piece;
 
 /// One choice, complete.
 #[derive(Debug)]
@@ -69,11 +69,12 @@ impl Parts {
         for piece in pieces {
             match piece {
                 Piece::Reasoning(text) => self.reasoning.push_str(&text),
-                Piece::Content(text) => self.content.push_str(&text),
+                // An incomplete answer is told by its end; what there is of it is shown.
+                Piece::Content(text) | Piece::Incomplete(text) => self.content.push_str(&text),
                 Piece::CallStart { name, .. } => self.calls.push(Call { name, ..Call::default() }),
-                Piece::CallArguments { call, text } => {
+                Piece::CallArguments { call, json } => {
                     if let Some(call) = self.calls.get_mut(call) {
-                        call.arguments.push_str(&text);
+                        call.arguments.push_str(&json);
                     }
                 }
                 Piece::CallEnd { call } => {

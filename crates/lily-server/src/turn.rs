@@ -3,12 +3,12 @@
 use crate::error::ApiError;
 use crate::mailbox::{Overrun, Receiver, mailbox};
 use crate::metrics::TokenClock;
-use crate::reader::{Piece, Reader};
 use crate::request_log::RequestLog;
 use crate::state::Server;
 use lily_engine::{
     CancelToken, Event, FinishReason, GenerationError, GenerationRequest, TokenId, TokenLogprob, Usage,
 };
+use lily_text::parser::{self, Event as Piece, MessageParser};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(crate) enum End {
 pub(crate) struct Turn {
     events: Receiver,
     cancel: CancelToken,
-    reader: Reader,
+    reader: MessageParser,
     stop_ids: Vec<TokenId>,
     /// End after the first call (`parallel_tool_calls: false`).
     single_call: bool,
@@ -75,7 +75,7 @@ struct TurnLimits {
 
 /// What the reading of an answer needs beyond its generation.
 pub(crate) struct TurnOptions {
-    pub(crate) reader: Reader,
+    pub(crate) reader: MessageParser,
     pub(crate) single_call: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) log: RequestLog,
@@ -150,10 +150,15 @@ impl Turn {
             Event::Finished { text, reason, stop, usage } => {
                 self.log.text(&text);
                 let mut pieces = self.reader.push(&text);
-                pieces.extend(self.reader.finish(reason));
+                pieces.extend(self.reader.finish(match reason {
+                    FinishReason::Length => parser::End::Cut,
+                    FinishReason::EndOfText | FinishReason::StopString => parser::End::Stop,
+                }));
                 self.usage = usage;
                 let end = match reason {
                     FinishReason::Length => End::Length,
+                    // The model stopped within the head of a call: that is no complete answer, whoever ended it.
+                    _ if pieces.iter().any(|piece| matches!(piece, Piece::Incomplete(_))) => End::Length,
                     _ if self.reader.calls() > 0 => End::ToolCalls,
                     FinishReason::StopString => End::StopString,
                     FinishReason::EndOfText => End::Stop,

@@ -142,6 +142,10 @@ impl Pool {
     ///
     /// # Panics
     /// If a task panics, or if `scratch` was made for fewer workers.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the parts are given away: nobody may split them again"
+    )]
     pub(crate) fn for_each<P: SplitMut, S: Send>(
         &mut self,
         parts: P,
@@ -164,6 +168,10 @@ impl Pool {
     }
 
     /// As [`Pool::for_each`], for tasks that need no scratch.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the parts are given away: nobody may split them again"
+    )]
     pub(crate) fn for_each_part<P: SplitMut>(&mut self, parts: P, task: impl Fn(usize, P::Part) + Sync) {
         self.region(parts.parts(), &|_, index| {
             // SAFETY: `region` hands out each index once, so no other task has this part.

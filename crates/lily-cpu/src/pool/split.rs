@@ -88,7 +88,7 @@ impl<'a, T> Columns<'a, T> {
     /// Blocks of `block` columns of `[rows, width]`; the last may be narrow.
     pub(crate) fn new(data: &'a mut [T], width: usize, block: usize) -> Self {
         assert!(
-            block > 0 && width > 0 && data.len() % width == 0,
+            block > 0 && width > 0 && data.len().is_multiple_of(width),
             "{} elements in rows of {width}",
             data.len()
         );
@@ -163,11 +163,6 @@ pub(crate) struct Tile<'a, T> {
 }
 
 impl<T> Tile<'_, T> {
-    /// Rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
     /// Columns.
     pub(crate) fn width(&self) -> usize {
         self.width
@@ -212,14 +207,14 @@ mod tests {
         let mut pool = Pool::new(3);
         let mut matrix = vec![0u32; 5 * 10];
         pool.for_each_part(Columns::new(&mut matrix, 10, 4), |index, mut tile| {
-            for row in 0..tile.rows() {
+            for row in 0..tile.rows {
                 tile.row_mut(row).iter_mut().for_each(|cell| *cell += 1 + index as u32);
             }
         });
         assert_eq!(&matrix[..10], [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]);
         let ranges = [0..2, 2..2, 3..5];
         pool.for_each_part(Rectangles::new(&mut matrix, 10, 5, &ranges), |index, mut tile| {
-            for row in 0..tile.rows() {
+            for row in 0..tile.rows {
                 tile.row_mut(row).iter_mut().for_each(|cell| *cell = 100 + index as u32);
             }
         });

@@ -30,11 +30,6 @@ impl Vector for F32x16 {
         Self(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) })
     }
     #[inline(always)]
-    unsafe fn store_f16(self, p: *mut u16) {
-        // SAFETY: as `load`.
-        unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
-    }
-    #[inline(always)]
     unsafe fn load_bf16(p: *const u16) -> Self {
         // SAFETY: as `load`.
         Self(unsafe {

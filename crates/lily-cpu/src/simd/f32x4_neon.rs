@@ -36,16 +36,6 @@ impl Vector for F32x4 {
         }
     }
     #[inline(always)]
-    unsafe fn store_f16(self, p: *mut u16) {
-        // SAFETY: as `load_f16`.
-        unsafe {
-            let halves: uint16x4_t;
-            core::arch::asm!("fcvtn {halves:v}.4h, {wide:v}.4s", halves = out(vreg) halves, wide = in(vreg) self.0,
-                options(pure, nomem, nostack, preserves_flags));
-            vst1_u16(p, halves);
-        }
-    }
-    #[inline(always)]
     unsafe fn load_bf16(p: *const u16) -> Self {
         // SAFETY: as `load`.
         Self(unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(p))) })

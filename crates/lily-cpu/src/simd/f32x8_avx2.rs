@@ -30,11 +30,6 @@ impl Vector for F32x8 {
         Self(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) })
     }
     #[inline(always)]
-    unsafe fn store_f16(self, p: *mut u16) {
-        // SAFETY: as `load_f16`.
-        unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
-    }
-    #[inline(always)]
     unsafe fn load_bf16(p: *const u16) -> Self {
         // SAFETY: as `load`.
         Self(unsafe {

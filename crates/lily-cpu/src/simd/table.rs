@@ -8,6 +8,7 @@ use crate::{
 use std::ops::Range;
 
 /// One function per operation, compiled for one tier. The methods are the way to call them.
+#[expect(clippy::type_complexity, reason = "each type is written once, here; its method names the arguments")]
 pub(crate) struct Kernels {
     tier: Tier,
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),

@@ -15,8 +15,6 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, p: *mut f32);
     /// Loads half precision.
     unsafe fn load_f16(p: *const u16) -> Self;
-    /// Stores half precision, nearest even.
-    unsafe fn store_f16(self, p: *mut u16);
     /// Loads bfloat16 from little-endian bytes.
     unsafe fn load_bf16(p: *const u16) -> Self;
     /// Loads unsigned bytes as numbers.
@@ -73,11 +71,6 @@ impl Vector for F32x1 {
     unsafe fn load_f16(p: *const u16) -> Self {
         // SAFETY: valid by contract.
         Self(half::f16::from_bits(unsafe { p.read_unaligned() }).to_f32())
-    }
-    #[inline(always)]
-    unsafe fn store_f16(self, p: *mut u16) {
-        // SAFETY: valid by contract.
-        unsafe { p.write_unaligned(half::f16::from_f32(self.0).to_bits()) }
     }
     #[inline(always)]
     unsafe fn load_bf16(p: *const u16) -> Self {

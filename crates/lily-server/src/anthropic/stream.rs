@@ -3,11 +3,11 @@
 use super::answer::{stop_reason, usage};
 use super::errors::error_body;
 use crate::error::ApiError;
-use crate::reader::Piece;
 use crate::sse;
 use crate::state::Server;
 use crate::streaming::Encoder;
 use crate::turn::TurnEvent;
+use lily_text::parser::Event as Piece;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl MessageStream {
                     );
                     self.delta(&json!({"type": "thinking_delta", "thinking": text}), out);
                 }
-                Piece::Content(text) => {
+                Piece::Content(text) | Piece::Incomplete(text) => {
                     self.enter(Open::Text, &json!({"type": "text", "text": ""}), out);
                     self.delta(&json!({"type": "text_delta", "text": text}), out);
                 }
@@ -56,8 +56,8 @@ impl MessageStream {
                         out,
                     );
                 }
-                Piece::CallArguments { text, .. } => {
-                    self.delta(&json!({"type": "input_json_delta", "partial_json": text}), out);
+                Piece::CallArguments { json, .. } => {
+                    self.delta(&json!({"type": "input_json_delta", "partial_json": json}), out);
                 }
                 Piece::CallEnd { .. } => self.close(out),
             }

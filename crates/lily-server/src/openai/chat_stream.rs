@@ -4,11 +4,11 @@ use super::chat::finish_reason;
 use super::usage::Counts;
 use super::{FINGERPRINT, Head, StreamExtras, logprobs};
 use crate::error::ApiError;
-use crate::reader::Piece;
 use crate::sse;
 use crate::state::Server;
 use crate::streaming::Encoder;
 use crate::turn::TurnEvent;
+use lily_text::parser::Event as Piece;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl ChatStream {
         for piece in pieces {
             match piece {
                 Piece::Reasoning(text) => reasoning.push_str(&text),
-                Piece::Content(text) => content.push_str(&text),
+                Piece::Content(text) | Piece::Incomplete(text) => content.push_str(&text),
                 Piece::CallStart { call, name } => {
                     let mut head = Map::new();
                     head.insert("id".to_owned(), Value::String(self.server.fresh_id("call_")));
@@ -77,9 +77,9 @@ impl ChatStream {
                     head.insert("name".to_owned(), Value::String(name));
                     calls.push((call, head, String::new()));
                 }
-                Piece::CallArguments { call, text } => match calls.last_mut() {
-                    Some((last, _, arguments)) if *last == call => arguments.push_str(&text),
-                    _ => calls.push((call, Map::new(), text)),
+                Piece::CallArguments { call, json } => match calls.last_mut() {
+                    Some((last, _, arguments)) if *last == call => arguments.push_str(&json),
+                    _ => calls.push((call, Map::new(), json)),
                 },
                 Piece::CallEnd { .. } => {}
             }

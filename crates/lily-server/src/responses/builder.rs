@@ -7,11 +7,11 @@ use super::request::Terms;
 use super::store::Stored;
 use crate::error::ApiError;
 use crate::openai::logprobs;
-use crate::reader::Piece;
 use crate::request::system::{call, message};
 use crate::state::{Server, unix_time};
 use crate::turn::{End, Finish};
 use lily_engine::TokenLogprob;
+use lily_text::parser::Event as Piece;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Builder {
                     self.open(&Kind::Reasoning, &mut events);
                     self.grow(&text, None, &mut events);
                 }
-                Piece::Content(text) => {
+                Piece::Content(text) | Piece::Incomplete(text) => {
                     self.open(&Kind::Message, &mut events);
                     self.grow(&text, logprob.take(), &mut events);
                 }
@@ -85,7 +85,7 @@ impl Builder {
                     let call_id = self.server.fresh_id("call_");
                     self.open(&Kind::Call { index: call, call_id, name }, &mut events);
                 }
-                Piece::CallArguments { text, .. } => self.grow(&text, None, &mut events),
+                Piece::CallArguments { json, .. } => self.grow(&json, None, &mut events),
                 Piece::CallEnd { .. } => self.close(true, &mut events),
             }
         }

@@ -102,7 +102,7 @@ fn places(value: &Value, at: &str, out: &mut Vec<String>) {
             items.iter().enumerate().for_each(|(index, item)| places(item, &format!("{at}/{index}"), out));
         }
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, item)| places(item, &format!("{at}/{key}"), out))
+            fields.iter().for_each(|(key, item)| places(item, &format!("{at}/{key}"), out));
         }
         _ => {}
     }

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_compat() {
-    let elsewhere =
-        [("CLI-05", "lily-text: arguments are JSON text of an object; and tools.rs for the wire")];
+    let elsewhere = [("CLI-05", "case_reading.rs: what a model wrote")];
     let tests = table![
         "CLI-01" => unknown_tools,
         "CLI-02" => responses_and_unknown_paths,

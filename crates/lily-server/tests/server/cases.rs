@@ -26,7 +26,7 @@ pub(crate) fn golden(name: &str) -> &'static Value {
 }
 
 /// The ids of a kind.
-fn ids(kind: &str) -> Vec<&'static str> {
+pub(crate) fn ids(kind: &str) -> Vec<&'static str> {
     CASES.iter().filter(|case| case["kind"] == kind).filter_map(|case| case["id"].as_str()).collect()
 }
 

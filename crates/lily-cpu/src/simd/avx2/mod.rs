@@ -137,9 +137,9 @@ unsafe fn unit_scales(
             bias_sum = sum.sum();
         }
     }
-    for i in done..count {
+    for (i, out) in scales.iter_mut().enumerate().take(count).skip(done) {
         let group = (first + i) * unit / w.group;
-        scales[i] = w.scale(row, group) * x.scales[first + i];
+        *out = w.scale(row, group) * x.scales[first + i];
         bias_sum += w.bias(row, group) * x.sums[first + i];
     }
     bias_sum
@@ -234,7 +234,7 @@ unsafe fn gemv_natural<D: ByteDot, const SMALL: bool>(
             for first in (0..units).step_by(STRIP) {
                 let count = (units - first).min(STRIP);
                 total += unit_scales(w, row, x, first, count, &mut scales);
-                for index in 0..count {
+                for (index, &scale) in scales[..count].iter().enumerate() {
                     let column = (first + index) * unit;
                     Avx2::<D>::unpack(w.bits, w.code_ptr(row, column), unit, bytes.as_mut_ptr());
                     let mut dots = _mm256_setzero_si256();
@@ -243,7 +243,7 @@ unsafe fn gemv_natural<D: ByteDot, const SMALL: bool>(
                         let x = _mm256_loadu_si256(x.codes.as_ptr().add(column + i).cast());
                         dots = D::dot::<SMALL>(dots, codes, x);
                     }
-                    sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scales[index]), sum);
+                    sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scale), sum);
                 }
             }
             *out = F32x8(sum).sum() + total;

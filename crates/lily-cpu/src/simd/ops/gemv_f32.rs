@@ -77,8 +77,8 @@ pub(in crate::simd) unsafe fn gemv_dense<S: Simd>(
                 FloatType::Bf16 => dot::<S>(x, |i| S::F::load_bf16(p.cast::<u16>().add(i))),
             }
         };
-        for i in x.len() - x.len() % S::F::LANES..x.len() {
-            *out += w.element(row, i) * x[i];
+        for (i, x) in x.iter().enumerate().skip(x.len() - x.len() % S::F::LANES) {
+            *out += w.element(row, i) * x;
         }
     }
 }

@@ -22,7 +22,7 @@ fn exact_in_8_bits(noise: &mut Noise, cols: usize) -> Vec<f32> {
     let mut x: Vec<f32> = (0..cols).map(|_| (noise.bits() % 255) as f32 / 64.0 - 127.0 / 64.0).collect();
     for unit in x.chunks_mut(32) {
         let at = noise.bits() as usize % unit.len();
-        unit[at] = if noise.bits() % 2 == 0 { 127.0 } else { -127.0 } / 64.0;
+        unit[at] = if noise.bits().is_multiple_of(2) { 127.0 } else { -127.0 } / 64.0;
     }
     x
 }
