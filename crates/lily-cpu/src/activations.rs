@@ -106,6 +106,26 @@ impl QuantRows {
         }
     }
 
+    /// Empty rows of the same layout and width.
+    pub(crate) fn like(&self, rows: usize) -> Self {
+        Self::new(self.layout, rows, self.cols)
+    }
+
+    /// Makes these the given rows of `from`, one after the other.
+    pub(crate) fn copy_rows(&mut self, from: &Self, rows: &[u32]) {
+        let shape = |rows: &Self| (rows.layout, rows.cols);
+        if shape(self) != shape(from) || self.scales.len() < rows.len() * self.unit_stride {
+            *self = from.like(rows.len());
+        }
+        let (codes, units) = (self.code_stride, self.unit_stride);
+        for (at, &row) in rows.iter().enumerate() {
+            let row = row as usize;
+            self.codes[at * codes..][..codes].copy_from_slice(&from.codes[row * codes..][..codes]);
+            self.scales[at * units..][..units].copy_from_slice(&from.scales[row * units..][..units]);
+            self.sums[at * units..][..units].copy_from_slice(&from.sums[row * units..][..units]);
+        }
+    }
+
     /// The layout of all rows.
     pub(crate) fn layout(&self) -> Layout {
         self.layout

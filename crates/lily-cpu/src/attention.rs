@@ -6,7 +6,7 @@ use crate::{
     model::Attention,
     pool::{Chunks, Each, Rectangles},
     rotary::rotate,
-    simd::{AttentionAccumulator, Kernels},
+    simd::{AttentionAccumulator, Kernels, KvPage},
 };
 use lily_checkpoint::{AttentionConfig, ModelConfig};
 use std::ops::Range;
@@ -160,7 +160,7 @@ impl Call<'_> {
             let mut into = accumulator(partial, group);
             for page in block * BLOCK..pages.min((block + 1) * BLOCK) {
                 let rows = cache.rows(page, head, PAGE.min(context - page * PAGE));
-                self.kernels.attend_page(query, &rows, &mut scores[..group * rows.tokens], &mut into);
+                self.kernels.attend_page(query, &rows, scores, &mut into);
             }
         });
         let partials = &partials.0;
@@ -190,8 +190,9 @@ impl Call<'_> {
         machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
             let (head, tile) = (index % kv_heads, tiles[index / kv_heads].clone());
             let width = group * (dim + 2);
-            let [queries, sums, scores] =
-                scratch.take([tile.len() * group * dim, tile.len() * width, group * PAGE]);
+            let half = PAGE * dim;
+            let [queries, sums, scores, wide] =
+                scratch.take([tile.len() * group * dim, tile.len() * width, group * PAGE, 2 * half]);
             for (token, queries) in tile.clone().zip(queries.chunks_exact_mut(group * dim)) {
                 self.queries(token, head * group..(head + 1) * group, queries);
             }
@@ -199,12 +200,12 @@ impl Call<'_> {
                 accumulator(sums, group);
             }
             for page in 0..(position + tile.end).div_ceil(PAGE) {
+                let rows = cache.rows(page, head, PAGE).widened(self.kernels, wide);
                 let queries = queries.chunks_exact(group * dim);
                 for ((token, query), sums) in tile.clone().zip(queries).zip(sums.chunks_exact_mut(width)) {
-                    let visible = (position + token + 1).saturating_sub(page * PAGE).min(PAGE);
-                    let rows = cache.rows(page, head, visible);
+                    let tokens = (position + token + 1).saturating_sub(page * PAGE).min(PAGE);
                     let mut into = resume(sums, group);
-                    self.kernels.attend_page(query, &rows, &mut scores[..group * visible], &mut into);
+                    self.kernels.attend_page(query, &KvPage { tokens, ..rows }, scores, &mut into);
                 }
             }
             for (at, sums) in sums.chunks_exact(width).enumerate() {

@@ -120,10 +120,8 @@ impl CpuBackend {
     fn reserve_prefill(&mut self, rows: usize) -> Result<(), BackendError> {
         if self.prefill_buffers.as_ref().is_none_or(|buffers| buffers.rows() < rows) {
             let rows = rows.next_power_of_two().min(self.prefill_chunk).max(rows);
-            let gemm = self.machine.kernels.has_gemm();
-            let product = if gemm { Product::Matrix } else { Product::Vector };
             self.prefill_buffers = None;
-            self.prefill_buffers = Some(Buffers::new(&self.model, &self.rotary, rows, product)?);
+            self.prefill_buffers = Some(Buffers::new(&self.model, &self.rotary, rows, Product::Matrix)?);
         }
         Ok(())
     }

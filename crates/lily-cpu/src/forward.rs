@@ -78,8 +78,7 @@ pub(crate) fn logits(machine: &mut Machine, model: &Model, x: &[f32], head: &mut
     let start = machine.start();
     norm_rows(machine, x, &model.norm, model.config.rms_norm_eps, head);
     head.prepare(machine, rows);
-    let all: [u32; DECODE_ROWS] = std::array::from_fn(|row| row as u32);
-    project(machine, &model.lm_head, head, &all[..rows], Store::Set, out);
+    project(machine, &model.lm_head, head, 0..rows, Store::Set, out);
     machine.stop(start, Op::Head, model.lm_head.bytes(), 2 * rows * hidden * model.lm_head.rows);
 }
 
@@ -113,7 +112,7 @@ fn mixer(
     spans: &mut [Span<'_>],
     buffers: &mut Buffers,
 ) {
-    let Buffers { x, hidden, projected, mixed, angles, partials, identity, .. } = buffers;
+    let Buffers { x, hidden, projected, mixed, angles, partials, .. } = buffers;
     let rows: usize = spans.iter().map(|span| span.tokens.len()).sum();
     let (in_proj, out_proj, kind, ops) = match &model.layers[layer].mixer {
         Mixer::Gdn(w) => (&w.in_proj, &w.out_proj, 0, [Op::GdnIn, Op::GdnScan, Op::GdnOut]),
@@ -124,7 +123,7 @@ fn mixer(
 
     let start = machine.start();
     let projected = &mut projected[..rows * in_proj.rows];
-    project(machine, in_proj, hidden, &identity[..rows], Store::Set, projected);
+    project(machine, in_proj, hidden, 0..rows, Store::Set, projected);
     machine.stop(start, ops[0], in_proj.bytes(), 2 * rows * in_proj.rows * hidden_size);
 
     let start = machine.start();
@@ -154,7 +153,7 @@ fn mixer(
 
     let start = machine.start();
     mixed.prepare(machine, rows);
-    project(machine, out_proj, mixed, &identity[..rows], Store::Add, &mut x[..rows * hidden_size]);
+    project(machine, out_proj, mixed, 0..rows, Store::Add, &mut x[..rows * hidden_size]);
     machine.stop(start, ops[2], out_proj.bytes(), 2 * rows * out_proj.rows * width);
 }
 

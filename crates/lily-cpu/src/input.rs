@@ -82,7 +82,7 @@ impl Input {
         })
     }
 
-    /// The kind of product that the rows are prepared for.
+    /// The kind of product that it is prepared for.
     pub(crate) fn product(&self) -> Product {
         self.product
     }
@@ -95,11 +95,6 @@ impl Input {
     /// The f32 rows from the first on, to be written before [`Input::prepare`].
     pub(crate) fn exact_mut(&mut self, rows: usize) -> &mut [f32] {
         &mut self.exact[..rows * self.cols]
-    }
-
-    /// Row `row` in f32.
-    pub(crate) fn exact(&self, row: usize) -> &[f32] {
-        &self.exact[row * self.cols..][..self.cols]
     }
 
     /// Brings the first `rows` f32 rows into the other forms.
@@ -137,60 +132,83 @@ impl Input {
         }
     }
 
-    /// `out[i * stride + r] = linear[block.start + r] · x[rows[i]]` for a block of at most [`GEMM_ROWS`] rows, with
-    /// activations rounded as the precision says. Weights are read from memory once for all rows.
+    /// `out[i * GEMM_ROWS + r] = linear[block.start + r] · x[rows.start + i]` for a block of at most [`GEMM_ROWS`] rows,
+    /// with activations rounded as the precision says. Weights are read from memory once for all rows.
     pub(crate) fn products(
         &self,
         kernels: &Kernels,
         linear: &Linear,
         block: Range<usize>,
-        rows: &[u32],
-        (stride, out): (usize, &mut [f32]),
+        rows: Range<usize>,
+        out: &mut [f32],
     ) {
-        if let View::Affine(view) = linear.view()
-            && let Some(quantized) = self.quantized(&view.layout(self.product))
-        {
-            if self.product == Product::Matrix {
-                debug_assert_eq!(stride, GEMM_ROWS);
-                return kernels.gemm_i8(&view, block, &quantized.matrix(), rows, out);
-            }
-            for (&row, out) in rows.iter().zip(out.chunks_mut(stride)) {
-                let out = &mut out[..block.len()];
-                kernels.gemv_i8(&view, block.clone(), &quantized.row(row as usize), out);
-            }
-            return;
-        }
-        for (&row, out) in rows.iter().zip(out.chunks_mut(stride)) {
-            let x = match &self.rounded {
-                Some(rounded) => &rounded[row as usize * self.cols..][..self.cols],
-                None => self.exact(row as usize),
-            };
-            dot_f32(kernels, linear, block.clone(), x, &mut out[..block.len()]);
+        match self.quantized(linear) {
+            Some(quantized) => products_i8(kernels, linear, block, (quantized, self.product), rows, out),
+            None => products_f32(kernels, linear, block, self.rounded(rows), self.product, out),
         }
     }
 
-    /// `out[i] = linear[block.start + i] · x[row]` with the row in f32 whatever the precision: for the router and the
-    /// shared expert's gate.
-    pub(crate) fn product_exact(
+    /// The 8-bit rows that `linear` takes, unless it takes others.
+    pub(crate) fn quantized(&self, linear: &Linear) -> Option<&QuantRows> {
+        let layout = linear.layout(self.product)?;
+        self.quantized.iter().find(|quantized| quantized.layout() == layout)
+    }
+
+    /// Rows as matrices that take no 8-bit rows have them.
+    fn rounded(&self, rows: Range<usize>) -> &[f32] {
+        &self.rounded.as_ref().unwrap_or(&self.exact)[rows.start * self.cols..rows.end * self.cols]
+    }
+
+    /// As [`Input::products`] with rows in f32 whatever the precision: for the router and the shared expert's gate.
+    pub(crate) fn products_exact(
         &self,
         kernels: &Kernels,
         linear: &Linear,
         block: Range<usize>,
-        row: usize,
+        rows: Range<usize>,
         out: &mut [f32],
     ) {
-        dot_f32(kernels, linear, block, self.exact(row), out);
-    }
-
-    fn quantized(&self, layout: &Layout) -> Option<&QuantRows> {
-        self.quantized.iter().find(|quantized| quantized.layout() == *layout)
+        let exact = &self.exact[rows.start * self.cols..rows.end * self.cols];
+        products_f32(kernels, linear, block, exact, self.product, out);
     }
 }
 
-/// `out[i] = linear[block.start + i] · x`.
-fn dot_f32(kernels: &Kernels, linear: &Linear, block: Range<usize>, x: &[f32], out: &mut [f32]) {
-    match linear.view() {
-        View::Affine(view) => kernels.gemv_affine_f32(&view, block, x, out),
-        View::Dense(view) => kernels.gemv_dense(&view, block, x, out),
+/// As [`Input::products`], with rows of any origin.
+pub(crate) fn products_i8(
+    kernels: &Kernels,
+    linear: &Linear,
+    block: Range<usize>,
+    (x, product): (&QuantRows, Product),
+    rows: Range<usize>,
+    out: &mut [f32],
+) {
+    let View::Affine(view) = linear.view() else { unreachable!("only quantised matrices take 8-bit rows") };
+    if product == Product::Matrix {
+        return kernels.gemm_i8(&view, block, &x.matrix(), rows, out);
+    }
+    for (row, out) in rows.zip(out.chunks_mut(GEMM_ROWS)) {
+        kernels.gemv_i8(&view, block.clone(), &x.row(row), &mut out[..block.len()]);
+    }
+}
+
+/// As [`Input::products`], with f32 rows.
+fn products_f32(
+    kernels: &Kernels,
+    linear: &Linear,
+    block: Range<usize>,
+    x: &[f32],
+    product: Product,
+    out: &mut [f32],
+) {
+    let view = linear.view();
+    if product == Product::Matrix {
+        return kernels.gemm_f32(&view, block, x, out);
+    }
+    for (x, out) in x.chunks_exact(view.cols()).zip(out.chunks_mut(GEMM_ROWS)) {
+        let out = &mut out[..block.len()];
+        match &view {
+            View::Affine(view) => kernels.gemv_affine_f32(view, block.clone(), x, out),
+            View::Dense(view) => kernels.gemv_dense(view, block.clone(), x, out),
+        }
     }
 }

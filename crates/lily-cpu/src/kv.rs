@@ -37,7 +37,7 @@ impl KvShape {
     }
 }
 
-/// `PAGE` tokens: `[heads][keys | values][PAGE][dim]`.
+/// `PAGE` tokens: `[heads][keys | values]`, keys `[dim][PAGE]`, values `[PAGE][dim]`.
 #[derive(Debug, Clone)]
 pub(crate) enum Page {
     F16(Box<[u16]>),
@@ -84,12 +84,12 @@ impl KvCache {
         let KvShape { dim, .. } = self.shape;
         let keys = 2 * head * PAGE * dim;
         let values = keys + PAGE * dim;
-        let (keys, values) = (keys..keys + tokens * dim, values..values + tokens * dim);
+        let (keys, values) = (keys..keys + PAGE * dim, values..values + PAGE * dim);
         let (keys, values) = match &*self.pages[index] {
             Page::F16(page) => (KvElement::F16(&page[keys]), KvElement::F16(&page[values])),
             Page::F32(page) => (KvElement::F32(&page[keys]), KvElement::F32(&page[values])),
         };
-        KvPage { tokens, dim, keys, values }
+        KvPage { tokens, stride: PAGE, dim, keys, values }
     }
 
     /// Bytes of all pages.
@@ -113,15 +113,19 @@ impl Page {
     /// Writes the key and the value of `head` for the token at `slot`.
     pub(crate) fn write(&mut self, head: usize, slot: usize, key: &[f32], value: &[f32]) {
         let dim = key.len();
-        let keys = 2 * head * PAGE * dim + slot * dim;
-        let values = keys + PAGE * dim;
+        let (start, half) = (2 * head * PAGE * dim, PAGE * dim);
+        let values = start + half + slot * dim;
+        let slots = start + slot..start + half;
         match self {
             Self::F16(page) => {
-                narrow(key, &mut page[keys..keys + dim]);
-                narrow(value, &mut page[values..values + dim]);
+                let slots = page[slots].iter_mut().step_by(PAGE);
+                key.iter().zip(slots).for_each(|(key, slot)| *slot = narrow(*key));
+                let values = &mut page[values..values + dim];
+                value.iter().zip(values).for_each(|(value, slot)| *slot = narrow(*value));
             }
             Self::F32(page) => {
-                page[keys..keys + dim].copy_from_slice(key);
+                let slots = page[slots].iter_mut().step_by(PAGE);
+                key.iter().zip(slots).for_each(|(key, slot)| *slot = *key);
                 page[values..values + dim].copy_from_slice(value);
             }
         }
@@ -129,11 +133,9 @@ impl Page {
 }
 
 /// To half precision; what is too large becomes the largest number, NaN stays NaN.
-fn narrow(from: &[f32], to: &mut [u16]) {
+fn narrow(value: f32) -> u16 {
     let largest = half::f16::MAX.to_f32();
-    for (from, to) in from.iter().zip(to) {
-        *to = half::f16::from_f32(from.clamp(-largest, largest)).to_bits();
-    }
+    half::f16::from_f32(value.clamp(-largest, largest)).to_bits()
 }
 
 #[cfg(test)]
@@ -164,9 +166,7 @@ mod tests {
 
     #[test]
     fn half_precision_saturates_and_keeps_nan() {
-        let mut out = [0; 3];
-        narrow(&[1e6, -1e6, f32::NAN], &mut out);
-        let out = out.map(|bits| half::f16::from_bits(bits).to_f32());
+        let out = [1e6, -1e6, f32::NAN].map(|value| half::f16::from_bits(narrow(value)).to_f32());
         assert_eq!(out[..2], [65504.0, -65504.0]);
         assert!(out[2].is_nan());
     }

@@ -190,6 +190,25 @@ impl Linear {
     }
 }
 
+impl View<'_> {
+    /// Output dimension.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Affine(w) => w.rows,
+            Self::Dense(w) => w.rows,
+        }
+    }
+
+    /// Input dimension.
+    #[inline(always)]
+    pub(crate) fn cols(&self) -> usize {
+        match self {
+            Self::Affine(w) => w.cols,
+            Self::Dense(w) => w.cols,
+        }
+    }
+}
+
 impl AffineView<'_> {
     /// How 8-bit activations must be laid out.
     #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::{
     Op,
     buffers::Buffers,
-    input::Input,
+    input::{Input, products_i8},
     machine::Machine,
     model::{Expert, Model, Moe},
     pool::{Columns, Rectangles, Tile},
@@ -12,8 +12,10 @@ use crate::{
     simd::{GEMM_ROWS, Kernels},
 };
 
-/// Inner columns of one task.
-const INNER: usize = 2 * GEMM_ROWS;
+/// Inner columns of one task: with many rows more, since their activations are gathered once per task.
+const fn inner_columns(rows: usize) -> usize {
+    if rows == 1 { 2 * GEMM_ROWS } else { 4 * GEMM_ROWS }
+}
 
 /// `x += moe(norm(x))` for the first `rows` rows of the residual stream.
 pub(crate) fn moe(
@@ -62,22 +64,23 @@ fn expert_in(machine: &mut Machine, weights: &Moe, rows: usize, buffers: &mut Bu
     let Buffers { hidden, inner, shared, routing, shared_gate, identity, .. } = buffers;
     let (hidden, routing, kernels) = (&*hidden, &*routing, machine.kernels);
     let width = inner.cols();
-    let blocks = width.div_ceil(INNER);
-    let parts = Rectangles::new(inner.exact_mut(routing.entries.len()), width, INNER, &routing.groups);
+    let block = inner_columns(rows);
+    let blocks = width.div_ceil(block);
+    let parts = Rectangles::new(inner.exact_mut(routing.entries.len()), width, block, &routing.groups);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
         let group = &routing.groups[index / blocks];
         let expert = &weights.experts[routing.expert(group)];
         let rows = &routing.rows[group.clone()];
-        gated(kernels, expert, hidden, rows, index % blocks * INNER, scratch, &mut out);
+        gated(kernels, expert, hidden, rows, index % blocks * block, scratch, &mut out);
     });
     let width = shared.cols();
-    let parts = Columns::new(shared.exact_mut(rows), width, INNER);
+    let parts = Columns::new(shared.exact_mut(rows), width, 2 * GEMM_ROWS);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
-        gated(kernels, &weights.shared, hidden, &identity[..rows], index * INNER, scratch, &mut out);
+        gated(kernels, &weights.shared, hidden, &identity[..rows], index * 2 * GEMM_ROWS, scratch, &mut out);
     });
     for (row, gate) in shared_gate[..rows].iter_mut().enumerate() {
-        let mut logit = [0.0];
-        hidden.product_exact(kernels, &weights.shared_expert_gate, 0..1, row, &mut logit);
+        let mut logit = [0.0; GEMM_ROWS];
+        hidden.products_exact(kernels, &weights.shared_expert_gate, 0..1, row..row + 1, &mut logit);
         *gate = 1.0 / (1.0 + (-logit[0]).exp());
     }
 }
@@ -92,12 +95,37 @@ fn gated(
     scratch: &mut Scratch,
     out: &mut Tile<'_, f32>,
 ) {
-    let [gate, up] = scratch.take([rows.len() * GEMM_ROWS; 2]);
+    let lengths = [rows.len() * GEMM_ROWS; 2];
+    // Products of many rows want them side by side.
+    let first = rows[0] as usize;
+    let adjacent = rows.iter().zip(first..).all(|(&row, at)| row as usize == at);
+    let (gathered, [gate, up]) = match (input.quantized(&expert.gate), input.quantized(&expert.up)) {
+        (Some(quantized), Some(other)) if !adjacent && std::ptr::eq(quantized, other) => {
+            let (gathered, buffers) = scratch.gather(quantized, rows, lengths);
+            (Some(gathered), buffers)
+        }
+        _ => (None, scratch.take(lengths)),
+    };
     for at in (0..out.width()).step_by(GEMM_ROWS) {
         let count = GEMM_ROWS.min(out.width() - at);
         let block = start + at..start + at + count;
-        input.products(kernels, &expert.gate, block.clone(), rows, (GEMM_ROWS, gate));
-        input.products(kernels, &expert.up, block, rows, (GEMM_ROWS, up));
+        for (linear, sums) in [(&expert.gate, &mut *gate), (&expert.up, &mut *up)] {
+            match gathered {
+                Some(gathered) => {
+                    let x = (gathered, input.product());
+                    products_i8(kernels, linear, block.clone(), x, 0..rows.len(), sums);
+                }
+                None if adjacent => {
+                    input.products(kernels, linear, block.clone(), first..first + rows.len(), sums);
+                }
+                None => {
+                    for (&row, sums) in rows.iter().zip(sums.chunks_exact_mut(GEMM_ROWS)) {
+                        let row = row as usize;
+                        input.products(kernels, linear, block.clone(), row..row + 1, sums);
+                    }
+                }
+            }
+        }
         let products = gate.chunks_exact(GEMM_ROWS).zip(up.chunks_exact(GEMM_ROWS));
         for (row, (gate, up)) in products.enumerate() {
             kernels.silu_mul(&gate[..count], &up[..count], &mut out.row_mut(row)[at..at + count]);
@@ -108,7 +136,7 @@ fn gated(
 /// Down projections, weighted and added to the residual stream: for each row the experts in ascending order, then the
 /// shared one, whatever other rows there are.
 fn expert_out(machine: &mut Machine, hidden: usize, weights: &Moe, rows: usize, buffers: &mut Buffers) {
-    let Buffers { x, inner, shared, routing, shared_gate, identity, .. } = buffers;
+    let Buffers { x, inner, shared, routing, shared_gate, .. } = buffers;
     let (routing, kernels) = (&*routing, machine.kernels);
     let bytes = weights.shared.down.bytes() * (routing.groups.len() + 1);
     let block = machine.units_per_task(hidden, bytes).next_multiple_of(GEMM_ROWS);
@@ -122,14 +150,14 @@ fn expert_out(machine: &mut Machine, hidden: usize, weights: &Moe, rows: usize, 
             for group in &routing.groups {
                 let down = &weights.experts[routing.expert(group)].down;
                 let sums = &mut sums[..group.len() * GEMM_ROWS];
-                inner.products(kernels, down, outputs.clone(), &identity[group.clone()], (GEMM_ROWS, sums));
+                inner.products(kernels, down, outputs.clone(), group.clone(), sums);
                 for (route, sums) in routing.entries[group.clone()].iter().zip(sums.chunks_exact(GEMM_ROWS)) {
                     let out = &mut out.row_mut(route.row as usize)[at..at + count];
                     kernels.accumulate(&sums[..count], route.weight, out);
                 }
             }
             let sums = &mut sums[..rows * GEMM_ROWS];
-            shared.products(kernels, &weights.shared.down, outputs, &identity[..rows], (GEMM_ROWS, sums));
+            shared.products(kernels, &weights.shared.down, outputs, 0..rows, sums);
             for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
                 kernels.accumulate(&sums[..count], shared_gate[row], &mut out.row_mut(row)[at..at + count]);
             }

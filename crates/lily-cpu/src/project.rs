@@ -26,23 +26,17 @@ pub(crate) fn project(
     machine: &mut Machine,
     stack: &Stack,
     input: &Input,
-    rows: &[u32],
+    rows: Range<usize>,
     store: Store,
     out: &mut [f32],
 ) {
     let block = machine.units_per_task(stack.rows, stack.bytes()).next_multiple_of(GEMM_ROWS);
     let kernels = machine.kernels;
-    // A matrix product writes whole blocks, for which a single row of outputs has no room.
+    // A matrix product writes whole blocks, which a single row of outputs has no room for.
     if rows.len() == 1 && store == Store::Set && input.product() == Product::Vector {
         machine.pool.for_each_part(Chunks::new(out, block), |index, out| {
             each_block(stack, index * block..index * block + out.len(), |part, range, at| {
-                input.products(
-                    kernels,
-                    part,
-                    range.clone(),
-                    rows,
-                    (GEMM_ROWS, &mut out[at..at + range.len()]),
-                );
+                input.products(kernels, part, range.clone(), rows.clone(), &mut out[at..at + range.len()]);
             });
         });
         return;
@@ -52,7 +46,7 @@ pub(crate) fn project(
         let [sums] = scratch.take([rows.len() * GEMM_ROWS]);
         let end = (index * block + block).min(stack.rows);
         each_block(stack, index * block..end, |part, range, at| {
-            input.products(kernels, part, range.clone(), rows, (GEMM_ROWS, sums));
+            input.products(kernels, part, range.clone(), rows.clone(), sums);
             for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
                 let (sums, out) = (&sums[..range.len()], &mut tile.row_mut(row)[at..at + range.len()]);
                 match store {

@@ -1,6 +1,12 @@
 //! Which experts each row goes to, and the rows of each expert.
 
-use crate::{input::Input, machine::Machine, model::Moe, pool::Chunks};
+use crate::{
+    input::Input,
+    machine::Machine,
+    model::Moe,
+    pool::{Chunks, Columns},
+    simd::GEMM_ROWS,
+};
 use lily_checkpoint::MoeConfig;
 use lily_engine::evaluation::ExpertChoices;
 use std::ops::Range;
@@ -49,17 +55,19 @@ impl Routing {
         self.logits.resize(rows * experts, 0.0);
         self.chosen.resize(rows * count, Route::default());
         let kernels = machine.kernels;
-        if rows == 1 {
-            let block = machine.units_per_task(experts, moe.router.bytes()).next_multiple_of(8);
-            machine.pool.for_each_part(Chunks::new(&mut self.logits, block), |index, out| {
-                let start = index * block;
-                input.product_exact(kernels, &moe.router, start..start + out.len(), 0, out);
-            });
-        } else {
-            machine.pool.for_each_part(Chunks::new(&mut self.logits, experts), |row, out| {
-                input.product_exact(kernels, &moe.router, 0..experts, row, out);
-            });
-        }
+        let block = machine.units_per_task(experts, moe.router.bytes()).next_multiple_of(GEMM_ROWS);
+        let parts = Columns::new(&mut self.logits, experts, block);
+        machine.pool.for_each(parts, &mut machine.scratch, |index, mut tile, scratch| {
+            let [sums] = scratch.take([rows * GEMM_ROWS]);
+            for at in (0..tile.width()).step_by(GEMM_ROWS) {
+                let count = GEMM_ROWS.min(tile.width() - at);
+                let start = index * block + at;
+                input.products_exact(kernels, &moe.router, start..start + count, 0..rows, sums);
+                for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
+                    tile.row_mut(row)[at..at + count].copy_from_slice(&sums[..count]);
+                }
+            }
+        });
         let choose = |row: usize, logits: &mut [f32], chosen: &mut [Route]| {
             match forced.and_then(|(choices, layer, positions)| choices.of(layer, positions[row])) {
                 Some(experts) => {

@@ -30,7 +30,7 @@ pub(crate) enum LayerState {
 /// The state of a Gated DeltaNet layer.
 #[derive(Debug, Clone)]
 pub(crate) struct GdnState {
-    /// `S`, `[value heads][dk][dv]`.
+    /// `S` of each value head, in blocks of columns: see [`crate::simd::ops`]' gdn_scan.
     pub memory: Vec<f32>,
     /// Inputs of the convolution, a ring `[conv width][channels]`: token `t` is in slot `t % width`.
     pub window: Vec<f32>,

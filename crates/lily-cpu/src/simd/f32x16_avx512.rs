@@ -1,6 +1,6 @@
-//! [`Vector`] on AVX-512.
+//! [`Vector`] and [`IntVector`] on AVX-512.
 
-use super::vector::Vector;
+use super::{int_vector::IntVector, vector::Vector};
 use core::arch::x86_64::*;
 
 /// Sixteen lanes.
@@ -98,6 +98,23 @@ impl Vector for F32x16 {
         unsafe { _mm512_reduce_add_ps(self.0) }
     }
     #[inline(always)]
+    unsafe fn sums(v: [Self; 4]) -> [f32; 4] {
+        // SAFETY: AVX-512 by contract.
+        unsafe {
+            let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+            let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+            let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+            let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+            let fours = _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+            let eight = _mm256_add_ps(_mm512_castps512_ps256(fours), _mm512_extractf32x8_ps::<1>(fours));
+            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), four);
+            sums
+        }
+    }
+    #[inline(always)]
     unsafe fn max_lane(self) -> f32 {
         // SAFETY: AVX-512 by contract.
         unsafe { _mm512_reduce_max_ps(self.0) }
@@ -106,5 +123,38 @@ impl Vector for F32x16 {
     unsafe fn store_i8(self, p: *mut i8) {
         // SAFETY: AVX-512 and 16 bytes by contract.
         unsafe { _mm_storeu_si128(p.cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(self.0))) }
+    }
+}
+
+/// Sixteen sums of byte products.
+#[derive(Clone, Copy)]
+pub(crate) struct I32x16(__m512i);
+
+impl IntVector for I32x16 {
+    type F = F32x16;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: AVX-512 by contract.
+        Self(unsafe { _mm512_setzero_si512() })
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Self {
+        // SAFETY: AVX-512 and 64 bytes by contract.
+        Self(unsafe { _mm512_loadu_si512(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn splat(four: i32) -> Self {
+        // SAFETY: AVX-512 by contract.
+        Self(unsafe { _mm512_set1_epi32(four) })
+    }
+    #[inline(always)]
+    unsafe fn dot<const SMALL: bool>(self, codes: Self, x: Self) -> Self {
+        // SAFETY: AVX-512 VNNI by contract.
+        Self(unsafe { _mm512_dpbusd_epi32(self.0, codes.0, x.0) })
+    }
+    #[inline(always)]
+    unsafe fn to_f32(self) -> F32x16 {
+        // SAFETY: AVX-512 by contract.
+        F32x16(unsafe { _mm512_cvtepi32_ps(self.0) })
     }
 }

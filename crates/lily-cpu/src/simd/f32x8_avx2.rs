@@ -106,6 +106,18 @@ impl Vector for F32x8 {
         }
     }
     #[inline(always)]
+    unsafe fn sums(v: [Self; 4]) -> [f32; 4] {
+        // SAFETY: AVX2 by contract.
+        unsafe {
+            let (ab, cd) = (_mm256_hadd_ps(v[0].0, v[1].0), _mm256_hadd_ps(v[2].0, v[3].0));
+            let all = _mm256_hadd_ps(ab, cd);
+            let four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), four);
+            sums
+        }
+    }
+    #[inline(always)]
     unsafe fn max_lane(self) -> f32 {
         // SAFETY: AVX2 by contract.
         unsafe {

@@ -10,6 +10,8 @@
 //! the operation reads or writes.
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -19,6 +21,7 @@ mod f32x16_avx512;
 mod f32x4_neon;
 #[cfg(target_arch = "x86_64")]
 mod f32x8_avx2;
+mod int_vector;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod ops;
@@ -43,6 +46,8 @@ use std::ops::Range;
 pub(crate) trait Simd {
     /// Its f32 vectors.
     type F: vector::Vector;
+    /// Its byte products.
+    type I: int_vector::IntVector<F = Self::F>;
 
     /// Unpacks `n` codes (a multiple of 32) of `bits` bits from `codes` to bytes in `out`.
     ///
@@ -56,23 +61,24 @@ pub(crate) trait Simd {
     /// The instruction set; `rows` inside `w`, `x` laid out for `w`, one `out` per row.
     unsafe fn gemv_i8(w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32]);
 
-    /// Whether [`Simd::gemm_i8`] is there.
-    const GEMM: bool = false;
-
-    /// `out[i * GEMM_ROWS + r] = w[first + r] · x[rows[i]]` for a block of `count` (at most [`GEMM_ROWS`]) rows from
+    /// `out[i * GEMM_ROWS + r] = w[first + r] · x[rows.start + i]` for a block of `count` (at most [`GEMM_ROWS`]) rows from
     /// `first` on; where `r >= count` undefined.
     ///
     /// # Safety
-    /// The instruction set and [`Simd::GEMM`]; the block inside `w`, `rows` inside `x`, `x` laid out for `w` and
-    /// products of many rows, `GEMM_ROWS` outputs per row.
+    /// The instruction set; the block inside `w`, `rows` inside `x`, `x` laid out for `w` and products of many rows,
+    /// `GEMM_ROWS` outputs per row.
+    #[inline(always)]
     unsafe fn gemm_i8(
         w: &AffineView<'_>,
-        (first, count): (usize, usize),
+        block: (usize, usize),
         x: &QuantMatrix<'_>,
-        rows: &[u32],
+        rows: Range<usize>,
         out: &mut [f32],
-    ) {
-        let _ = (w, first, count, x, rows, out);
+    ) where
+        Self: Sized,
+    {
+        // SAFETY: the same contract.
+        unsafe { ops::gemm_i8::<Self>(w, block, x, rows, out) }
     }
 }
 
@@ -111,17 +117,37 @@ pub(crate) enum KvElement<'a> {
     F32(&'a [f32]),
 }
 
-/// Keys and values of one KV head for a run of tokens: `[tokens][dim]` each.
+/// Columns of a block of the gated delta rule's state, see [`ops::gdn_scan`].
+pub(crate) const GDN_COLUMNS: usize = 32;
+
+/// Keys and values of one KV head for a run of tokens: keys `[dim][stride]`, values `[stride][dim]`.
 #[derive(Clone, Copy)]
 pub(crate) struct KvPage<'a> {
     /// Rows to attend to.
     pub tokens: usize,
+    /// Rows there is room for.
+    pub stride: usize,
     /// Elements per head.
     pub dim: usize,
-    /// At least `tokens * dim` elements.
+    /// `stride * dim` elements.
     pub keys: KvElement<'a>,
     /// At least `tokens * dim` elements.
     pub values: KvElement<'a>,
+}
+
+impl<'a> KvPage<'a> {
+    /// The page in f32, in `space` unless it is so already: worth it when many queries meet it.
+    pub(crate) fn widened(self, kernels: &Kernels, space: &'a mut [f32]) -> Self {
+        let (keys, values) = space.split_at_mut(self.stride * self.dim);
+        let widen = |from: KvElement<'a>, to: &'a mut [f32]| match from {
+            KvElement::F16(from) => {
+                kernels.widen(from, to);
+                KvElement::F32(to)
+            }
+            KvElement::F32(_) => from,
+        };
+        Self { keys: widen(self.keys, keys), values: widen(self.values, values), ..self }
+    }
 }
 
 /// Running softmax of a group of query heads.

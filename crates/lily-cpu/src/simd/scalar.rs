@@ -1,6 +1,6 @@
 //! Kernels without vector intrinsics.
 
-use super::{Simd, unpack, vector::F32x1};
+use super::{Simd, int_vector::I32x1, unpack, vector::F32x1};
 use crate::{
     activations::{Order, QuantRow},
     linear::AffineView,
@@ -12,6 +12,7 @@ pub(crate) struct Scalar;
 
 impl Simd for Scalar {
     type F = F32x1;
+    type I = I32x1;
 
     #[inline(always)]
     unsafe fn unpack(bits: usize, codes: *const u8, n: usize, out: *mut u8) {

@@ -3,7 +3,7 @@
 use super::{AttentionAccumulator, GEMM_ROWS, GdnTokens, KvElement, KvPage, Simd, Tier, ops};
 use crate::{
     activations::{Layout, Product, QuantMatrix, QuantRow},
-    linear::{AffineView, DenseView},
+    linear::{AffineView, DenseView, View},
 };
 use std::ops::Range;
 
@@ -26,11 +26,12 @@ pub(crate) struct Kernels {
     attend_page: unsafe fn(&[f32], &KvPage<'_>, &mut [f32], &mut AttentionAccumulator<'_>),
     dequantize_row: unsafe fn(&AffineView<'_>, usize, &mut [f32]),
     gemv_affine_f32: unsafe fn(&AffineView<'_>, Range<usize>, &[f32], &mut [f32]),
+    gemm_f32: unsafe fn(&View<'_>, (usize, usize), &[f32], &mut [f32]),
+    widen: unsafe fn(&[u16], &mut [f32]),
     gemv_dense: unsafe fn(&DenseView<'_>, Range<usize>, &[f32], &mut [f32]),
     checksum: unsafe fn(&[u64], &mut u64),
     gemv_i8: unsafe fn(&AffineView<'_>, Range<usize>, &QuantRow<'_>, &mut [f32]),
-    gemm_i8: unsafe fn(&AffineView<'_>, (usize, usize), &QuantMatrix<'_>, &[u32], &mut [f32]),
-    has_gemm: bool,
+    gemm_i8: unsafe fn(&AffineView<'_>, (usize, usize), &QuantMatrix<'_>, Range<usize>, &mut [f32]),
 }
 
 /// Compiles every kernel for a tier. `S` is the tier's [`Simd`].
@@ -61,12 +62,21 @@ macro_rules! tier {
                 dequantize_row(w: &AffineView<'_>, row: usize, out: &mut [f32]) = ops::dequantize_row::<S>(w, row, out);
                 gemv_affine_f32(w: &AffineView<'_>, rows: Range<usize>, x: &[f32], out: &mut [f32])
                     = ops::gemv_affine_f32::<S>(w, rows, x, out);
+                gemm_f32(w: &View<'_>, block: (usize, usize), x: &[f32], out: &mut [f32])
+                    = ops::gemm_f32::<S>(w, block, x, out);
+                widen(from: &[u16], to: &mut [f32]) = ops::widen::<F>(from, to);
                 gemv_dense(w: &DenseView<'_>, rows: Range<usize>, x: &[f32], out: &mut [f32])
                     = ops::gemv_dense::<S>(w, rows, x, out);
                 checksum(words: &[u64], sum: &mut u64) = ops::checksum(words, sum);
                 gemv_i8(w: &AffineView<'_>, rows: Range<usize>, x: &QuantRow<'_>, out: &mut [f32])
                     = S::gemv_i8(w, rows, x, out);
-                gemm_i8(w: &AffineView<'_>, block: (usize, usize), x: &QuantMatrix<'_>, rows: &[u32], out: &mut [f32])
+                gemm_i8(
+                    w: &AffineView<'_>,
+                    block: (usize, usize),
+                    x: &QuantMatrix<'_>,
+                    rows: Range<usize>,
+                    out: &mut [f32]
+                )
                     = S::gemm_i8(w, block, x, rows, out);
             );
         }
@@ -81,7 +91,7 @@ macro_rules! tier {
             }
         )*
         pub(super) static TABLE: Kernels =
-            Kernels { tier: Tier::$tier, has_gemm: <S as Simd>::GEMM, $($name),* };
+            Kernels { tier: Tier::$tier, $($name),* };
     };
     (@with ($($feature:meta)?) $($function:tt)*) => { $(#[$feature])? $($function)* };
 }
@@ -101,6 +111,11 @@ tier!(
 tier!(
     (target_feature(enable = "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi"))
     avx512, Avx512, crate::simd::avx512::Avx512
+);
+#[cfg(target_arch = "x86_64")]
+tier!(
+    (target_feature(enable = "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi"))
+    amx, Amx, crate::simd::amx::Amx
 );
 #[cfg(target_arch = "aarch64")]
 tier!(() neon, Neon, crate::simd::neon::Neon<crate::simd::neon::Widening>);
@@ -124,6 +139,8 @@ impl Kernels {
             Tier::AvxVnni => Some(&avx_vnni::TABLE),
             #[cfg(target_arch = "x86_64")]
             Tier::Avx512 => Some(&avx512::TABLE),
+            #[cfg(target_arch = "x86_64")]
+            Tier::Amx => Some(&amx::TABLE),
             #[cfg(target_arch = "aarch64")]
             Tier::Neon => Some(&neon::TABLE),
             #[cfg(target_arch = "aarch64")]
@@ -252,8 +269,9 @@ impl Kernels {
             KvElement::F16(kv) => kv.len(),
             KvElement::F32(kv) => kv.len(),
         };
-        assert!(query.len() == heads * page.dim && scores.len() == heads * page.tokens);
-        assert!(elements(page.keys).min(elements(page.values)) >= page.tokens * page.dim);
+        assert!(query.len() == heads * page.dim && scores.len() == heads * page.stride);
+        assert!(page.tokens <= page.stride && elements(page.keys) >= page.stride * page.dim);
+        assert!(elements(page.values) >= page.tokens * page.dim);
         assert!(into.max.len() == heads && into.sum.len() == heads && into.values.len() == heads * page.dim);
         // SAFETY: the machine has the tier (`for_tier`); lengths agree.
         unsafe { (self.attend_page)(query, page, scores, into) }
@@ -271,6 +289,22 @@ impl Kernels {
         assert!(rows.end <= w.rows && rows.len() == out.len() && x.len() == w.cols);
         // SAFETY: the machine has the tier (`for_tier`); lengths agree.
         unsafe { (self.gemv_affine_f32)(w, rows, x, out) }
+    }
+
+    /// Up to [`GEMM_ROWS`] rows times many f32 vectors: `out[i * GEMM_ROWS + r] = w[block.start + r] · x[i]`.
+    pub(crate) fn gemm_f32(&self, w: &View<'_>, block: Range<usize>, x: &[f32], out: &mut [f32]) {
+        let vectors = x.len() / w.cols();
+        assert!(block.end <= w.rows() && !block.is_empty() && block.len() <= GEMM_ROWS);
+        assert!(x.len() == vectors * w.cols() && out.len() == vectors * GEMM_ROWS);
+        // SAFETY: the machine has the tier (`for_tier`); lengths agree.
+        unsafe { (self.gemm_f32)(w, (block.start, block.len()), x, out) }
+    }
+
+    /// Half precision to single.
+    pub(crate) fn widen(&self, from: &[u16], to: &mut [f32]) {
+        assert!(from.len() == to.len());
+        // SAFETY: the machine has the tier (`for_tier`); lengths agree.
+        unsafe { (self.widen)(from, to) }
     }
 
     /// Plain rows times an f32 vector.
@@ -296,26 +330,21 @@ impl Kernels {
         unsafe { (self.gemv_i8)(w, rows, x, out) }
     }
 
-    /// Whether this tier has [`Kernels::gemm_i8`].
-    pub(crate) fn has_gemm(&self) -> bool {
-        self.has_gemm
-    }
-
     /// Up to [`GEMM_ROWS`] packed rows times many 8-bit vectors: `out[i * GEMM_ROWS + r] = w[block.start + r] ·
-    /// x[rows[i]]`.
+    /// x[rows.start + i]`.
     pub(crate) fn gemm_i8(
         &self,
         w: &AffineView<'_>,
         block: Range<usize>,
         x: &QuantMatrix<'_>,
-        rows: &[u32],
+        rows: Range<usize>,
         out: &mut [f32],
     ) {
-        assert!(self.has_gemm && block.end <= w.rows && !block.is_empty() && block.len() <= GEMM_ROWS);
+        assert!(block.end <= w.rows && !block.is_empty() && block.len() <= GEMM_ROWS);
         assert!(
             x.cols == w.cols && x.layout == w.layout(Product::Matrix) && out.len() == rows.len() * GEMM_ROWS
         );
-        assert!(rows.iter().all(|&row| (row as usize) < x.rows));
+        assert!(rows.end <= x.rows && !rows.is_empty());
         // SAFETY: the machine has the tier (`for_tier`); lengths and layouts agree.
         unsafe { (self.gemm_i8)(w, (block.start, block.len()), x, rows, out) }
     }

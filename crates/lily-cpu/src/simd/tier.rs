@@ -11,6 +11,8 @@ pub enum Tier {
     AvxVnni,
     /// AVX-512 with VNNI and VBMI (Ice Lake, Zen 4 and later). Older AVX-512 machines use AVX2.
     Avx512,
+    /// AVX-512 with AMX tiles of 8-bit integers (Sapphire Rapids and later) for products of many rows.
+    Amx,
     /// AArch64 NEON.
     Neon,
     /// NEON with the 8-bit dot product (Apple M1, Neoverse N1 and later).
@@ -40,6 +42,9 @@ impl Tier {
                     && is_x86_feature_detected!("avx512vbmi")
                 {
                     tiers.push(Self::Avx512);
+                    if super::amx::available() {
+                        tiers.push(Self::Amx);
+                    }
                 }
             }
         }
@@ -65,6 +70,7 @@ impl Tier {
             Self::Avx2 => "avx2",
             Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512",
+            Self::Amx => "amx",
             Self::Neon => "neon",
             Self::NeonDotprod => "neon-dotprod",
         }
@@ -81,7 +87,8 @@ impl std::str::FromStr for Tier {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let all = [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Neon, Self::NeonDotprod];
+        let all =
+            [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Amx, Self::Neon, Self::NeonDotprod];
         all.into_iter().find(|tier| tier.name() == name).ok_or_else(|| {
             format!("unknown instruction set \"{name}\"\nhint: one of {}", all.map(Self::name).join(", "))
         })

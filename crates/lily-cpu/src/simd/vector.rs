@@ -41,15 +41,72 @@ pub(crate) trait Vector: Copy {
     unsafe fn abs(self) -> Self;
     /// The sum of all lanes.
     unsafe fn sum(self) -> f32;
+    /// The sums of four vectors.
+    #[inline(always)]
+    unsafe fn sums(v: [Self; 4]) -> [f32; 4] {
+        // SAFETY: the same contract.
+        unsafe { [v[0].sum(), v[1].sum(), v[2].sum(), v[3].sum()] }
+    }
     /// The largest lane.
     unsafe fn max_lane(self) -> f32;
     /// Rounds to i8 with saturation and stores `LANES` bytes.
     unsafe fn store_i8(self, p: *mut i8);
 }
 
+/// How numbers lie in memory. Types instead of closures: a closure has no target features of its own, and its
+/// intrinsics would become calls.
+pub(crate) trait Float {
+    /// Bytes per number.
+    const SIZE: usize;
+    /// `V::LANES` numbers from `p` on.
+    unsafe fn load<V: Vector>(p: *const u8) -> V;
+}
+
+/// Single precision.
+pub(crate) struct F32;
+/// Half precision.
+pub(crate) struct F16;
+/// bfloat16.
+pub(crate) struct Bf16;
+
+impl Float for F32 {
+    const SIZE: usize = 4;
+    #[inline(always)]
+    unsafe fn load<V: Vector>(p: *const u8) -> V {
+        // SAFETY: the same contract.
+        unsafe { V::load(p.cast()) }
+    }
+}
+
+impl Float for F16 {
+    const SIZE: usize = 2;
+    #[inline(always)]
+    unsafe fn load<V: Vector>(p: *const u8) -> V {
+        // SAFETY: the same contract.
+        unsafe { V::load_f16(p.cast()) }
+    }
+}
+
+impl Float for Bf16 {
+    const SIZE: usize = 2;
+    #[inline(always)]
+    unsafe fn load<V: Vector>(p: *const u8) -> V {
+        // SAFETY: the same contract.
+        unsafe { V::load_bf16(p.cast()) }
+    }
+}
+
 /// One lane, on any machine.
 #[derive(Clone, Copy)]
 pub(crate) struct F32x1(f32);
+
+impl F32x1 {
+    /// A lane of this value.
+    #[inline(always)]
+    pub(crate) fn of(value: f32) -> Self {
+        Self(value)
+    }
+}
 
 impl Vector for F32x1 {
     const LANES: usize = 1;

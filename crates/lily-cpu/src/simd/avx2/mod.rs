@@ -1,6 +1,6 @@
 //! AVX2, with and without 256-bit VNNI.
 
-use super::{Simd, f32x8_avx2::F32x8, vector::Vector};
+use super::{Simd, f32x8_avx2::F32x8, int_vector::IntVector, vector::Vector};
 use crate::{
     activations::{Order, QuantRow},
     linear::{AffineView, FloatType},
@@ -55,8 +55,50 @@ impl ByteDot for Vnni {
     }
 }
 
+/// Eight sums of byte products.
+pub(crate) struct I32x8<D>(__m256i, PhantomData<D>);
+
+impl<D> Clone for I32x8<D> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for I32x8<D> {}
+
+impl<D: ByteDot> IntVector for I32x8<D> {
+    type F = F32x8;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: AVX2 by contract.
+        Self(unsafe { _mm256_setzero_si256() }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Self {
+        // SAFETY: AVX2 and 32 bytes by contract.
+        Self(unsafe { _mm256_loadu_si256(p.cast()) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn splat(four: i32) -> Self {
+        // SAFETY: AVX2 by contract.
+        Self(unsafe { _mm256_set1_epi32(four) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn dot<const SMALL: bool>(self, codes: Self, x: Self) -> Self {
+        // SAFETY: the same contract.
+        Self(unsafe { D::dot::<SMALL>(self.0, codes.0, x.0) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn to_f32(self) -> F32x8 {
+        // SAFETY: AVX2 by contract.
+        F32x8(unsafe { _mm256_cvtepi32_ps(self.0) })
+    }
+}
+
 impl<D: ByteDot> Simd for Avx2<D> {
     type F = F32x8;
+    type I = I32x8<D>;
 
     #[inline(always)]
     unsafe fn unpack(bits: usize, codes: *const u8, n: usize, out: *mut u8) {

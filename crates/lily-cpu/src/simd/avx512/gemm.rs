@@ -7,29 +7,30 @@
 use super::{byte_mask, gemv_natural::Unpacker, load_floats};
 use crate::{
     activations::{Order, QuantMatrix},
-    linear::AffineView,
+    linear::{AffineView, FloatType},
     simd::GEMM_ROWS,
 };
 use core::arch::x86_64::*;
+use std::ops::Range;
 
 /// Columns unpacked at a time.
-pub(super) const STRIP: usize = 512;
+pub(in crate::simd) const STRIP: usize = 512;
 /// Vectors at a time.
 const TILE: usize = 6;
 
 /// A strip of unpacked rows.
 #[repr(C, align(64))]
-pub(super) struct Strip {
+pub(in crate::simd) struct Strip {
     /// `[STRIP / 4][GEMM_ROWS][4]`; within a unit in the order of the activations.
-    pub(super) codes: [u8; STRIP * GEMM_ROWS],
+    pub(in crate::simd) codes: [u8; STRIP * GEMM_ROWS],
     /// `[STRIP / UNIT][GEMM_ROWS]`.
-    pub(super) scales: [f32; STRIP / 32 * GEMM_ROWS],
+    pub(in crate::simd) scales: [f32; STRIP / 32 * GEMM_ROWS],
     /// `[STRIP / UNIT][GEMM_ROWS]`.
-    pub(super) biases: [f32; STRIP / 32 * GEMM_ROWS],
+    pub(in crate::simd) biases: [f32; STRIP / 32 * GEMM_ROWS],
 }
 
 impl Strip {
-    pub(super) const fn new() -> Self {
+    pub(in crate::simd) const fn new() -> Self {
         Self {
             codes: [0; STRIP * GEMM_ROWS],
             scales: [0.0; STRIP / 32 * GEMM_ROWS],
@@ -42,66 +43,133 @@ impl Strip {
     /// # Safety
     /// AVX-512 with VBMI; rows and columns inside `w`, `begin` a multiple of `STRIP`.
     #[inline(always)]
-    pub(super) unsafe fn unpack<const UNIT: usize>(
+    pub(in crate::simd) unsafe fn unpack<const UNIT: usize>(
         &mut self,
         w: &AffineView<'_>,
         (first, count): (usize, usize),
         begin: usize,
         end: usize,
     ) {
-        // SAFETY: the same contract; loads are masked at the end of the row.
-        unsafe {
-            let unpacker = Unpacker::new(w.bits);
-            for half in 0..GEMM_ROWS / 16 {
-                let row = |lane: usize| first + (half * 16 + lane).min(count - 1);
-                let bytes_per_step = if w.bits == 4 { 64 } else { 8 * w.bits };
-                let step = if w.bits == 4 { 128 } else { 64 };
-                for column in (begin..end).step_by(step) {
-                    let bytes = ((end - column) / 8 * w.bits).min(bytes_per_step);
-                    let mut lines = [_mm512_setzero_si512(); 16];
-                    for (lane, line) in lines.iter_mut().enumerate() {
-                        let codes = w.code_ptr(row(lane), column);
-                        *line = if w.bits == 4 {
-                            _mm512_maskz_loadu_epi8(byte_mask(bytes), codes.cast())
-                        } else {
-                            unpacker.unpack(codes, bytes / w.bits * 8)
-                        };
-                    }
-                    let lines = transpose(lines);
-                    let out = self.codes.as_mut_ptr().add((column - begin) * GEMM_ROWS + half * 64);
-                    if w.bits == 4 {
-                        // Words of eight codes: the even ones, then the odd ones, unit by unit.
-                        let low = _mm512_set1_epi8(15);
-                        let words = UNIT / 8;
-                        for (index, line) in lines.iter().enumerate().take(bytes / 4) {
-                            let at = out.add((index / words * 2 * words + index % words) * 4 * GEMM_ROWS);
-                            _mm512_storeu_si512(at.cast(), _mm512_and_si512(*line, low));
-                            let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(*line), low);
-                            _mm512_storeu_si512(at.add(words * 4 * GEMM_ROWS).cast(), odd);
-                        }
-                    } else {
-                        for (index, line) in lines.iter().enumerate().take(bytes / w.bits * 2) {
-                            _mm512_storeu_si512(out.add(index * 4 * GEMM_ROWS).cast(), *line);
-                        }
-                    }
+        for half in 0..GEMM_ROWS / 16 {
+            let rows: [usize; 16] = std::array::from_fn(|lane| first + (half * 16 + lane).min(count - 1));
+            let codes = rows.map(|row| w.code_ptr(row, begin));
+            // SAFETY: the same contract.
+            unsafe {
+                let out = self.codes.as_mut_ptr().add(half * 64);
+                if w.bits == 4 {
+                    unpack_q4::<UNIT>(codes, end - begin, out);
+                } else {
+                    unpack_natural(w.bits, codes, end - begin, out);
                 }
-                let groups = w.cols / w.group;
-                let (units, unit_group) = ((end - begin) / UNIT, w.group / UNIT);
-                let count = units.div_ceil(unit_group);
-                for (dtype, bytes, out) in [
-                    (w.scale_type, w.scales, self.scales.as_mut_ptr()),
-                    (w.bias_type, w.biases, self.biases.as_mut_ptr()),
-                ] {
-                    let mut lines = [_mm512_setzero_ps(); 16];
-                    for (lane, line) in lines.iter_mut().enumerate() {
-                        *line = load_floats(dtype, bytes, row(lane) * groups + begin / w.group, count);
-                    }
-                    let lines = transpose(lines.map(|line| _mm512_castps_si512(line)));
-                    for unit in 0..units {
-                        let at = out.add(unit * GEMM_ROWS + half * 16);
-                        _mm512_storeu_ps(at, _mm512_castsi512_ps(lines[unit / unit_group]));
-                    }
-                }
+                let (scales, biases) = (self.scales.as_mut_ptr(), self.biases.as_mut_ptr());
+                let (scales, biases) = (scales.add(half * 16), biases.add(half * 16));
+                unpack_scales::<UNIT>(w, rows, begin..end, scales, biases);
+            }
+        }
+    }
+}
+
+/// Bytes from one step of four columns to the next.
+const STEP: usize = 4 * GEMM_ROWS;
+
+/// 4-bit codes of sixteen rows, `columns` columns: 128 at a time, whose sixteen words of a row go to sixteen vectors.
+/// Of each word the even codes make one step and the odd ones another, `UNIT / 8` steps on.
+///
+/// # Safety
+/// AVX-512; `columns / 2` readable bytes at each pointer, room for the strip at `out`.
+#[inline(always)]
+unsafe fn unpack_q4<const UNIT: usize>(codes: [*const u8; 16], columns: usize, out: *mut u8) {
+    // SAFETY: the same contract; a strip has room for whole blocks of 128 columns.
+    unsafe {
+        let low = _mm512_set1_epi8(15);
+        let words = UNIT / 8;
+        for column in (0..columns).step_by(128) {
+            let mask = byte_mask((columns - column) / 2);
+            let mut lines = [_mm512_setzero_si512(); 16];
+            for lane in 0..16 {
+                lines[lane] = _mm512_maskz_loadu_epi8(mask, codes[lane].add(column / 2).cast());
+            }
+            let lines = transpose(lines);
+            let out = out.add(column / 4 * STEP);
+            for word in 0..16 {
+                let at = out.add((word / words * 2 * words + word % words) * STEP);
+                let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(lines[word]), low);
+                _mm512_store_si512(at.cast(), _mm512_and_si512(lines[word], low));
+                _mm512_store_si512(at.add(words * STEP).cast(), odd);
+            }
+        }
+    }
+}
+
+/// Codes of other widths, 64 columns at a time.
+///
+/// # Safety
+/// AVX-512 with VBMI; `columns / 8 * bits` readable bytes at each pointer, room for the strip at `out`.
+#[inline(always)]
+unsafe fn unpack_natural(bits: usize, codes: [*const u8; 16], columns: usize, out: *mut u8) {
+    // SAFETY: the same contract; a strip has room for whole blocks of 64 columns.
+    unsafe {
+        let unpacker = Unpacker::new(bits);
+        for column in (0..columns).step_by(64) {
+            let count = (columns - column).min(64);
+            let mut lines = [_mm512_setzero_si512(); 16];
+            for lane in 0..16 {
+                lines[lane] = unpacker.unpack(codes[lane].add(column / 8 * bits), count);
+            }
+            let lines = transpose(lines);
+            let out = out.add(column / 4 * STEP);
+            for step in 0..16 {
+                _mm512_store_si512(out.add(step * STEP).cast(), lines[step]);
+            }
+        }
+    }
+}
+
+/// Scales and biases of sixteen rows for the units of some columns.
+///
+/// # Safety
+/// AVX-512; rows and columns inside `w`, room for the strip at `scales` and `biases`.
+#[inline(always)]
+unsafe fn unpack_scales<const UNIT: usize>(
+    w: &AffineView<'_>,
+    rows: [usize; 16],
+    columns: Range<usize>,
+    scales: *mut f32,
+    biases: *mut f32,
+) {
+    let (groups, per_group) = (w.cols / w.group, w.group / UNIT);
+    let units = columns.len() / UNIT;
+    // SAFETY: the same contract; no more numbers are read than the columns have groups.
+    unsafe {
+        let bf16 = w.scale_type == FloatType::Bf16 && w.bias_type == FloatType::Bf16;
+        if bf16 && per_group == 1 && units <= 8 {
+            // Eight scales and eight biases of a row in one vector.
+            let mask = ((1u16 << units) - 1) as u8;
+            let mut lines = [_mm512_setzero_si512(); 16];
+            for lane in 0..16 {
+                let index = (rows[lane] * groups + columns.start / w.group) * 2;
+                let scales = _mm_maskz_loadu_epi16(mask, w.scales.as_ptr().add(index).cast());
+                let biases = _mm_maskz_loadu_epi16(mask, w.biases.as_ptr().add(index).cast());
+                let both = _mm512_cvtepu16_epi32(_mm256_set_m128i(biases, scales));
+                lines[lane] = _mm512_slli_epi32::<16>(both);
+            }
+            let lines = transpose(lines);
+            for unit in 0..8 {
+                _mm512_store_si512(scales.add(unit * GEMM_ROWS).cast(), lines[unit]);
+                _mm512_store_si512(biases.add(unit * GEMM_ROWS).cast(), lines[8 + unit]);
+            }
+            return;
+        }
+        let count = units.div_ceil(per_group);
+        for (dtype, bytes, out) in [(w.scale_type, w.scales, scales), (w.bias_type, w.biases, biases)] {
+            let mut lines = [_mm512_setzero_si512(); 16];
+            for lane in 0..16 {
+                let index = rows[lane] * groups + columns.start / w.group;
+                lines[lane] = _mm512_castps_si512(load_floats(dtype, bytes, index, count));
+            }
+            let lines = transpose(lines);
+            for unit in 0..units {
+                _mm512_store_si512(out.add(unit * GEMM_ROWS).cast(), lines[unit / per_group]);
             }
         }
     }
@@ -114,7 +182,7 @@ pub(super) unsafe fn gemm<const UNIT: usize>(
     w: &AffineView<'_>,
     (first, count): (usize, usize),
     x: &QuantMatrix<'_>,
-    rows: &[u32],
+    rows: Range<usize>,
     out: &mut [f32],
 ) {
     debug_assert!(x.layout.order == Order::Natural || x.layout.order == Order::Split(UNIT));
@@ -130,7 +198,7 @@ pub(super) unsafe fn gemm<const UNIT: usize>(
             for tile in 0..tiles {
                 // Even tiles: 13 vectors go as 5, 4, 4.
                 let n = (rows.len() - done).div_ceil(tiles - tile);
-                let rows = &rows[done..done + n];
+                let rows = rows.start + done;
                 let out = &mut out[done * GEMM_ROWS..(done + n) * GEMM_ROWS];
                 match n {
                     1 => micro::<1, UNIT>(&strip, x, rows, begin, units, out),
@@ -154,7 +222,7 @@ pub(super) unsafe fn gemm<const UNIT: usize>(
 unsafe fn micro<const N: usize, const UNIT: usize>(
     strip: &Strip,
     x: &QuantMatrix<'_>,
-    rows: &[u32],
+    first: usize,
     begin: usize,
     units: usize,
     out: &mut [f32],
@@ -167,7 +235,7 @@ unsafe fn micro<const N: usize, const UNIT: usize>(
         let out = out.as_mut_ptr();
         let mut total = [[_mm512_setzero_ps(); 2]; N];
         for n in 0..N {
-            let row = rows[n] as usize;
+            let row = first + n;
             codes[n] = x.codes.as_ptr().add(row * x.code_stride + begin);
             scales[n] = x.scales.as_ptr().add(row * x.unit_stride + begin / UNIT);
             sums[n] = x.sums.as_ptr().add(row * x.unit_stride + begin / UNIT);
@@ -180,8 +248,9 @@ unsafe fn micro<const N: usize, const UNIT: usize>(
             let weights = strip.codes.as_ptr().add(unit * UNIT * GEMM_ROWS);
             let mut dots = [[_mm512_setzero_si512(); 2]; N];
             for step in 0..UNIT / 4 {
-                let first = _mm512_load_si512(weights.add(step * 4 * GEMM_ROWS).cast());
-                let second = _mm512_load_si512(weights.add(step * 4 * GEMM_ROWS + 64).cast());
+                let weights = weights.add(step * STEP);
+                let first = _mm512_load_si512(weights.cast());
+                let second = _mm512_load_si512(weights.add(64).cast());
                 for n in 0..N {
                     let four = codes[n].add(unit * UNIT + step * 4).cast::<i32>().read_unaligned();
                     let four = _mm512_set1_epi32(four);

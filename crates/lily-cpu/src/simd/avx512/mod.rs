@@ -4,7 +4,12 @@ mod gemm;
 mod gemv_natural;
 mod gemv_q4;
 
-use super::{Simd, f32x16_avx512::F32x16};
+pub(super) use gemm::{STRIP, Strip};
+
+use super::{
+    Simd,
+    f32x16_avx512::{F32x16, I32x16},
+};
 use crate::{
     activations::{Order, QuantMatrix, QuantRow},
     linear::{AffineView, FloatType},
@@ -17,6 +22,7 @@ pub(crate) struct Avx512;
 
 impl Simd for Avx512 {
     type F = F32x16;
+    type I = I32x16;
 
     #[inline(always)]
     unsafe fn unpack(bits: usize, codes: *const u8, n: usize, out: *mut u8) {
@@ -43,14 +49,12 @@ impl Simd for Avx512 {
         }
     }
 
-    const GEMM: bool = true;
-
     #[inline(always)]
     unsafe fn gemm_i8(
         w: &AffineView<'_>,
         block: (usize, usize),
         x: &QuantMatrix<'_>,
-        rows: &[u32],
+        rows: Range<usize>,
         out: &mut [f32],
     ) {
         // SAFETY: the same contract.

@@ -1,6 +1,6 @@
 //! NEON, with and without the 8-bit dot product.
 
-use super::{Simd, f32x4_neon::F32x4, unpack};
+use super::{Simd, f32x4_neon::F32x4, int_vector::IntVector, unpack};
 use crate::{
     activations::{Order, QuantRow},
     linear::AffineView,
@@ -58,8 +58,51 @@ impl ByteDot for Dotprod {
     }
 }
 
+/// Four sums of byte products.
+pub(crate) struct I32x4<D>(int32x4_t, PhantomData<D>);
+
+impl<D> Clone for I32x4<D> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for I32x4<D> {}
+
+impl<D: ByteDot> IntVector for I32x4<D> {
+    type F = F32x4;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: NEON by contract.
+        Self(unsafe { vdupq_n_s32(0) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Self {
+        // SAFETY: NEON and 16 bytes by contract.
+        Self(unsafe { vreinterpretq_s32_u8(vld1q_u8(p)) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn splat(four: i32) -> Self {
+        // SAFETY: NEON by contract.
+        Self(unsafe { vdupq_n_s32(four) }, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn dot<const SMALL: bool>(self, codes: Self, x: Self) -> Self {
+        // SAFETY: the same contract.
+        let sums = unsafe { D::dot(self.0, vreinterpretq_u8_s32(codes.0), vreinterpretq_s8_s32(x.0)) };
+        Self(sums, PhantomData)
+    }
+    #[inline(always)]
+    unsafe fn to_f32(self) -> F32x4 {
+        // SAFETY: NEON by contract.
+        F32x4(unsafe { vcvtq_f32_s32(self.0) })
+    }
+}
+
 impl<D: ByteDot> Simd for Neon<D> {
     type F = F32x4;
+    type I = I32x4<D>;
 
     #[inline(always)]
     unsafe fn unpack(bits: usize, codes: *const u8, n: usize, out: *mut u8) {

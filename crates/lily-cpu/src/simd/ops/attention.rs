@@ -1,13 +1,16 @@
-//! Attention of one group of query heads over one page of keys and values, with online softmax.
+//! Attention of query heads that share a KV head over one page of keys and values, with online softmax.
+//!
+//! Keys lie transposed, `[dim][tokens]`: scores of neighbouring tokens are the lanes of a vector, so no sum runs
+//! across lanes. Values lie `[tokens][dim]`: elements of the output are the lanes.
 
 use super::math::exp;
 use crate::simd::{
     AttentionAccumulator, KvElement, KvPage,
-    vector::{F32x1, Vector},
+    vector::{F16, F32, F32x1, Float, Vector},
 };
 
-/// Folds a page into the accumulators of `heads` query heads that share its KV head. `query` is `[heads][dim]`,
-/// already scaled; `scores` is scratch of `heads * page.tokens`.
+/// Folds a page into the accumulators of the query heads. `query` is `[heads][dim]`, already scaled; `scores` is
+/// scratch of `heads * page.stride`.
 #[inline(always)]
 pub(in crate::simd) unsafe fn attend_page<V: Vector>(
     query: &[f32],
@@ -18,102 +21,86 @@ pub(in crate::simd) unsafe fn attend_page<V: Vector>(
     // SAFETY: the instruction set is there by contract; lengths were checked by the caller.
     unsafe {
         match page.keys {
-            KvElement::F16(keys) => {
-                score::<V, _>(
-                    query,
-                    page,
-                    scores,
-                    |row, i| V::load_f16(keys.as_ptr().add(row + i)),
-                    |at| F32x1::load_f16(keys.as_ptr().add(at)).sum(),
-                );
-            }
-            KvElement::F32(keys) => {
-                score::<V, _>(
-                    query,
-                    page,
-                    scores,
-                    |row, i| V::load(keys.as_ptr().add(row + i)),
-                    |at| keys[at],
-                );
-            }
+            KvElement::F16(keys) => score::<V, F16>(query, page, keys.as_ptr().cast(), scores),
+            KvElement::F32(keys) => score::<V, F32>(query, page, keys.as_ptr().cast(), scores),
         }
         online_softmax::<V>(page, scores, into);
         match page.values {
-            KvElement::F16(values) => {
-                mix::<V, _>(
-                    page,
-                    scores,
-                    into,
-                    |row, i| V::load_f16(values.as_ptr().add(row + i)),
-                    |at| F32x1::load_f16(values.as_ptr().add(at)).sum(),
-                );
-            }
-            KvElement::F32(values) => {
-                mix::<V, _>(
-                    page,
-                    scores,
-                    into,
-                    |row, i| V::load(values.as_ptr().add(row + i)),
-                    |at| values[at],
-                );
+            KvElement::F16(values) => mix::<V, F16>(page, scores, values.as_ptr().cast(), into),
+            KvElement::F32(values) => mix::<V, F32>(page, scores, values.as_ptr().cast(), into),
+        }
+    }
+}
+
+/// `scores[h][t] = query[h] · keys[t]`, for whole vectors of tokens as far as the stride goes: what lies beyond the
+/// page's tokens is never used.
+#[inline(always)]
+unsafe fn score<V: Vector, E: Float>(query: &[f32], page: &KvPage<'_>, keys: *const u8, scores: &mut [f32]) {
+    let heads = query.len() / page.dim;
+    let (query, scores) = (query.as_ptr(), scores.as_mut_ptr());
+    // SAFETY: as `attend_page`; each column block starts below `page.tokens` and ends at the stride or before.
+    unsafe {
+        let mut token = 0;
+        while token < page.tokens {
+            let keys = keys.add(token * E::SIZE);
+            let scores = scores.add(token);
+            if token + 2 * V::LANES <= page.stride {
+                let mut head = 0;
+                while head < heads {
+                    let (q, out) = (query.add(head * page.dim), scores.add(head * page.stride));
+                    head += match heads - head {
+                        8.. if V::LANES == 16 => score_block::<V, E, 8, 2>(page, q, keys, out),
+                        4.. => score_block::<V, E, 4, 2>(page, q, keys, out),
+                        _ => score_block::<V, E, 1, 2>(page, q, keys, out),
+                    };
+                }
+                token += 2 * V::LANES;
+            } else if token + V::LANES <= page.stride {
+                for head in 0..heads {
+                    let (q, out) = (query.add(head * page.dim), scores.add(head * page.stride));
+                    score_block::<V, E, 1, 1>(page, q, keys, out);
+                }
+                token += V::LANES;
+            } else {
+                for head in 0..heads {
+                    let (q, out) = (query.add(head * page.dim), scores.add(head * page.stride));
+                    score_block::<F32x1, E, 1, 1>(page, q, keys, out);
+                }
+                token += 1;
             }
         }
     }
 }
 
-/// `scores[h][t] = query[h] · keys[t]`.
+/// `H` heads by `N` vectors of tokens; returns `H`.
 #[inline(always)]
-unsafe fn score<V: Vector, L: Fn(usize, usize) -> V>(
-    query: &[f32],
+unsafe fn score_block<V: Vector, E: Float, const H: usize, const N: usize>(
     page: &KvPage<'_>,
-    scores: &mut [f32],
-    load: L,
-    element: impl Fn(usize) -> f32,
-) {
-    // SAFETY: as `attend_page`.
+    query: *const f32,
+    keys: *const u8,
+    scores: *mut f32,
+) -> usize {
+    // SAFETY: as `score`.
     unsafe {
-        let (dim, tokens) = (page.dim, page.tokens);
-        let heads = query.len() / dim;
-        let whole = dim - dim % V::LANES;
-        let tail = |head: usize, token: usize| -> f32 {
-            (whole..dim).map(|i| query[head * dim + i] * element(token * dim + i)).sum()
-        };
-        let mut head = 0;
-        while head < heads {
-            let count = if heads - head >= 4 { 4 } else { 1 };
-            let q = query.as_ptr().add(head * dim);
-            let mut token = 0;
-            while token < tokens {
-                if count == 4 && tokens - token >= 4 {
-                    let mut sums = [[V::splat(0.0); 4]; 4];
-                    for i in (0..whole).step_by(V::LANES) {
-                        let rows: [V; 4] = std::array::from_fn(|t| load((token + t) * dim, i));
-                        for (h, sums) in sums.iter_mut().enumerate() {
-                            let q = V::load(q.add(h * dim + i));
-                            for (sum, row) in sums.iter_mut().zip(rows) {
-                                *sum = row.mul_add(q, *sum);
-                            }
-                        }
-                    }
-                    for (h, sums) in sums.iter().enumerate() {
-                        for (t, sum) in sums.iter().enumerate() {
-                            scores[(head + h) * tokens + token + t] = sum.sum() + tail(head + h, token + t);
-                        }
-                    }
-                    token += 4;
-                } else {
-                    for h in 0..count {
-                        let mut sum = V::splat(0.0);
-                        for i in (0..whole).step_by(V::LANES) {
-                            sum = load(token * dim, i).mul_add(V::load(q.add(h * dim + i)), sum);
-                        }
-                        scores[(head + h) * tokens + token] = sum.sum() + tail(head + h, token);
-                    }
-                    token += 1;
+        let mut sums = [[V::splat(0.0); N]; H];
+        for i in 0..page.dim {
+            let mut rows = [V::splat(0.0); N];
+            for (n, row) in rows.iter_mut().enumerate() {
+                *row = E::load(keys.add((i * page.stride + n * V::LANES) * E::SIZE));
+            }
+            for (h, sums) in sums.iter_mut().enumerate() {
+                let q = V::splat(*query.add(h * page.dim + i));
+                for n in 0..N {
+                    sums[n] = rows[n].mul_add(q, sums[n]);
                 }
             }
-            head += count;
         }
+        for (h, sums) in sums.iter().enumerate() {
+            for (n, sum) in sums.iter().enumerate() {
+                sum.store(scores.add(h * page.stride + n * V::LANES));
+            }
+        }
+        H
     }
 }
 
@@ -125,7 +112,7 @@ unsafe fn online_softmax<V: Vector>(
     into: &mut AttentionAccumulator<'_>,
 ) {
     let (dim, tokens) = (page.dim, page.tokens);
-    for (head, scores) in scores.chunks_exact_mut(tokens).enumerate() {
+    for (head, scores) in scores.chunks_exact_mut(page.stride).enumerate() {
         // SAFETY: the instruction set is there by contract; pointers stay inside the slices.
         unsafe {
             let p = scores.as_mut_ptr();
@@ -138,8 +125,8 @@ unsafe fn online_softmax<V: Vector>(
             for i in whole..tokens {
                 top = top.max(*p.add(i));
             }
-            let rescale = exp(F32x1::splat(into.max[head] - top)).sum();
             if top > into.max[head] {
+                let rescale = exp(F32x1::splat(into.max[head] - top)).sum();
                 let rescale = if into.max[head] == f32::NEG_INFINITY { 0.0 } else { rescale };
                 into.sum[head] *= rescale;
                 for value in &mut into.values[head * dim..(head + 1) * dim] {
@@ -166,58 +153,92 @@ unsafe fn online_softmax<V: Vector>(
 
 /// `values[h] += sum over t of weights[h][t] * page.values[t]`.
 #[inline(always)]
-unsafe fn mix<V: Vector, L: Fn(usize, usize) -> V>(
+unsafe fn mix<V: Vector, E: Float>(
     page: &KvPage<'_>,
     weights: &[f32],
+    values: *const u8,
     into: &mut AttentionAccumulator<'_>,
-    load: L,
-    element: impl Fn(usize) -> f32,
 ) {
-    // SAFETY: as `attend_page`.
+    let dim = page.dim;
+    let heads = weights.len() / page.stride;
+    let (weights, out) = (weights.as_ptr(), into.values.as_mut_ptr());
+    // SAFETY: as `attend_page`; columns are below `dim`.
     unsafe {
-        let (dim, tokens) = (page.dim, page.tokens);
-        let heads = weights.len() / tokens;
-        let whole = dim - dim % (2 * V::LANES);
-        let mut head = 0;
-        while head < heads {
-            let count = if heads - head >= 4 { 4 } else { 1 };
-            let out = into.values.as_mut_ptr().add(head * dim);
-            let w = weights.as_ptr().add(head * tokens);
-            for i in (0..whole).step_by(2 * V::LANES) {
-                if count == 4 {
-                    let mut sums: [[V; 2]; 4] = std::array::from_fn(|h| {
-                        [V::load(out.add(h * dim + i)), V::load(out.add(h * dim + i + V::LANES))]
-                    });
-                    for t in 0..tokens {
-                        let v = [load(t * dim, i), load(t * dim, i + V::LANES)];
-                        for (h, sums) in sums.iter_mut().enumerate() {
-                            let weight = V::splat(*w.add(h * tokens + t));
-                            sums[0] = v[0].mul_add(weight, sums[0]);
-                            sums[1] = v[1].mul_add(weight, sums[1]);
-                        }
-                    }
-                    for (h, sums) in sums.iter().enumerate() {
-                        sums[0].store(out.add(h * dim + i));
-                        sums[1].store(out.add(h * dim + i + V::LANES));
-                    }
-                } else {
-                    let mut sums = [V::load(out.add(i)), V::load(out.add(i + V::LANES))];
-                    for t in 0..tokens {
-                        let weight = V::splat(*w.add(t));
-                        sums[0] = load(t * dim, i).mul_add(weight, sums[0]);
-                        sums[1] = load(t * dim, i + V::LANES).mul_add(weight, sums[1]);
-                    }
-                    sums[0].store(out.add(i));
-                    sums[1].store(out.add(i + V::LANES));
+        let mut column = 0;
+        while column < dim {
+            let values = values.add(column * E::SIZE);
+            let out = out.add(column);
+            if column + 2 * V::LANES <= dim {
+                let mut head = 0;
+                while head < heads {
+                    let (w, out) = (weights.add(head * page.stride), out.add(head * dim));
+                    head += match heads - head {
+                        8.. if V::LANES == 16 => mix_block::<V, E, 8, 2>(page, w, values, out),
+                        4.. => mix_block::<V, E, 4, 2>(page, w, values, out),
+                        _ => mix_block::<V, E, 1, 2>(page, w, values, out),
+                    };
+                }
+                column += 2 * V::LANES;
+            } else {
+                for head in 0..heads {
+                    let (w, out) = (weights.add(head * page.stride), out.add(head * dim));
+                    mix_block::<F32x1, E, 1, 1>(page, w, values, out);
+                }
+                column += 1;
+            }
+        }
+    }
+}
+
+/// `H` heads by `N` vectors of output; returns `H`.
+#[inline(always)]
+unsafe fn mix_block<V: Vector, E: Float, const H: usize, const N: usize>(
+    page: &KvPage<'_>,
+    weights: *const f32,
+    values: *const u8,
+    out: *mut f32,
+) -> usize {
+    // SAFETY: as `mix`.
+    unsafe {
+        let mut sums = [[V::splat(0.0); N]; H];
+        for (h, sums) in sums.iter_mut().enumerate() {
+            for (n, sum) in sums.iter_mut().enumerate() {
+                *sum = V::load(out.add(h * page.dim + n * V::LANES));
+            }
+        }
+        for t in 0..page.tokens {
+            let mut rows = [V::splat(0.0); N];
+            for (n, row) in rows.iter_mut().enumerate() {
+                *row = E::load(values.add((t * page.dim + n * V::LANES) * E::SIZE));
+            }
+            for (h, sums) in sums.iter_mut().enumerate() {
+                let weight = V::splat(*weights.add(h * page.stride + t));
+                for n in 0..N {
+                    sums[n] = rows[n].mul_add(weight, sums[n]);
                 }
             }
-            for h in 0..count {
-                for i in whole..dim {
-                    let sum: f32 = (0..tokens).map(|t| *w.add(h * tokens + t) * element(t * dim + i)).sum();
-                    *out.add(h * dim + i) += sum;
-                }
+        }
+        for (h, sums) in sums.iter().enumerate() {
+            for (n, sum) in sums.iter().enumerate() {
+                sum.store(out.add(h * page.dim + n * V::LANES));
             }
-            head += count;
+        }
+        H
+    }
+}
+
+/// Half precision to single.
+#[inline(always)]
+pub(in crate::simd) unsafe fn widen<V: Vector>(from: &[u16], to: &mut [f32]) {
+    // SAFETY: the instruction set is there by contract; both have the same length.
+    unsafe {
+        let (n, from, to) = (from.len(), from.as_ptr(), to.as_mut_ptr());
+        let whole = n - n % V::LANES;
+        for i in (0..whole).step_by(V::LANES) {
+            V::load_f16(from.add(i)).store(to.add(i));
+        }
+        for i in whole..n {
+            F32x1::load_f16(from.add(i)).store(to.add(i));
         }
     }
 }

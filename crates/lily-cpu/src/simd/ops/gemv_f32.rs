@@ -2,7 +2,10 @@
 
 use crate::{
     linear::{AffineView, DenseView, FloatType},
-    simd::{Simd, vector::Vector},
+    simd::{
+        Simd,
+        vector::{Bf16, F16, F32, Float, Vector},
+    },
 };
 use std::ops::Range;
 
@@ -44,16 +47,23 @@ pub(in crate::simd) unsafe fn gemv_affine_f32<S: Simd>(
 /// One row, dequantised: an embedding.
 #[inline(always)]
 pub(in crate::simd) unsafe fn dequantize_row<S: Simd>(w: &AffineView<'_>, row: usize, out: &mut [f32]) {
+    // SAFETY: the same contract.
+    unsafe { dequantize::<S>(w, row, 0, out) }
+}
+
+/// Columns `begin..begin + out.len()` of a row, both multiples of the group.
+#[inline(always)]
+pub(super) unsafe fn dequantize<S: Simd>(w: &AffineView<'_>, row: usize, begin: usize, out: &mut [f32]) {
     let mut codes = [0u8; STRIP];
-    for group in 0..w.cols / w.group {
-        // SAFETY: as `gemv_affine_f32`; `out` holds `w.cols` values.
+    for at in (0..out.len()).step_by(w.group) {
+        let (start, group) = (begin + at, (begin + at) / w.group);
+        // SAFETY: as `gemv_affine_f32`; whole groups lie inside the row and `out`.
         unsafe {
             let (scale, bias) = (S::F::splat(w.scale(row, group)), S::F::splat(w.bias(row, group)));
-            let start = group * w.group;
             S::unpack(w.bits, w.code_ptr(row, start), w.group, codes.as_mut_ptr());
             for i in (0..w.group).step_by(S::F::LANES) {
                 let weight = S::F::load_u8(codes.as_ptr().add(i)).mul_add(scale, bias);
-                weight.store(out.as_mut_ptr().add(start + i));
+                weight.store(out.as_mut_ptr().add(at + i));
             }
         }
     }
@@ -72,9 +82,9 @@ pub(in crate::simd) unsafe fn gemv_dense<S: Simd>(
         // SAFETY: the instruction set is there by contract; the row holds `w.cols` elements of the named type.
         *out = unsafe {
             match w.dtype {
-                FloatType::F32 => dot::<S>(x, |i| S::F::load(p.cast::<f32>().add(i))),
-                FloatType::F16 => dot::<S>(x, |i| S::F::load_f16(p.cast::<u16>().add(i))),
-                FloatType::Bf16 => dot::<S>(x, |i| S::F::load_bf16(p.cast::<u16>().add(i))),
+                FloatType::F32 => dot::<S::F, F32>(p, x),
+                FloatType::F16 => dot::<S::F, F16>(p, x),
+                FloatType::Bf16 => dot::<S::F, Bf16>(p, x),
             }
         };
         for (i, x) in x.iter().enumerate().skip(x.len() - x.len() % S::F::LANES) {
@@ -83,22 +93,23 @@ pub(in crate::simd) unsafe fn gemv_dense<S: Simd>(
     }
 }
 
+/// The whole vectors of a row times those of `x`.
 #[inline(always)]
-unsafe fn dot<S: Simd>(x: &[f32], load: impl Fn(usize) -> S::F) -> f32 {
+unsafe fn dot<V: Vector, E: Float>(w: *const u8, x: &[f32]) -> f32 {
     // SAFETY: as `gemv_dense`.
     unsafe {
-        let mut sums = [S::F::splat(0.0); 4];
-        let step = 4 * S::F::LANES;
+        let mut sums = [V::splat(0.0); 4];
+        let step = 4 * V::LANES;
         let blocks = x.len() - x.len() % step;
         for i in (0..blocks).step_by(step) {
             for (lane, sum) in sums.iter_mut().enumerate() {
-                let at = i + lane * S::F::LANES;
-                *sum = load(at).mul_add(S::F::load(x.as_ptr().add(at)), *sum);
+                let at = i + lane * V::LANES;
+                *sum = E::load::<V>(w.add(at * E::SIZE)).mul_add(V::load(x.as_ptr().add(at)), *sum);
             }
         }
-        let whole = x.len() - x.len() % S::F::LANES;
-        for i in (blocks..whole).step_by(S::F::LANES) {
-            sums[0] = load(i).mul_add(S::F::load(x.as_ptr().add(i)), sums[0]);
+        let whole = x.len() - x.len() % V::LANES;
+        for i in (blocks..whole).step_by(V::LANES) {
+            sums[0] = E::load::<V>(w.add(i * E::SIZE)).mul_add(V::load(x.as_ptr().add(i)), sums[0]);
         }
         sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
     }

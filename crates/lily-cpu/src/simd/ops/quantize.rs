@@ -51,9 +51,10 @@ pub(in crate::simd) unsafe fn quantize<V: Vector>(
                 let first = start - start % block;
                 let half = block.min(cols - first) / 2;
                 let at = first + (start - first) / 2;
-                for i in 0..unit / 2 {
-                    codes[at + i] = natural[2 * i];
-                    codes[at + half + i] = natural[2 * i + 1];
+                let (even, odd) = codes[at..].split_at_mut(half);
+                let halves = even[..unit / 2].iter_mut().zip(&mut odd[..unit / 2]);
+                for ((even, odd), pair) in halves.zip(natural.chunks_exact(2)) {
+                    (*even, *odd) = (pair[0], pair[1]);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The gated delta rule.
 
 use super::{Noise, assert_close, tiers};
-use crate::simd::GdnTokens;
+use crate::simd::{GDN_COLUMNS, GdnTokens};
 use lily_kernels::reference;
 
 #[test]
@@ -20,11 +20,15 @@ fn scans_are_the_references_steps() {
             q.chunks_exact(dk).zip(k.chunks_exact(dk)).map(|(q, k)| reference::dot(q, k)).collect();
         let start = noise.numbers(dk * dv);
 
-        // The reference holds the state the other way round.
+        // The reference holds the state `[dv][dk]`.
+        let place = |i: usize, j: usize| {
+            let block = j / GDN_COLUMNS * GDN_COLUMNS;
+            block * dk + i * GDN_COLUMNS.min(dv - block) + j - block
+        };
         let mut transposed = vec![0.0; dk * dv];
         for i in 0..dk {
             for j in 0..dv {
-                transposed[j * dk + i] = start[i * dv + j];
+                transposed[j * dk + i] = start[place(i, j)];
             }
         }
         let mut expected = vec![0.0; count * dv];
@@ -48,8 +52,8 @@ fn scans_are_the_references_steps() {
             kernels.gdn_scan(&mut state, &tokens, &mut out, stride);
             let rows: Vec<f32> = out.chunks(stride).flat_map(|row| row[..dv].to_vec()).collect();
             assert_close(&what, &rows, &expected, 1e-5);
-            let end: Vec<f32> = (0..dk * dv).map(|at| transposed[at % dv * dk + at / dv]).collect();
-            assert_close(&what, &state, &end, 1e-5);
+            let end: Vec<f32> = (0..dk * dv).map(|at| state[place(at % dk, at / dk)]).collect();
+            assert_close(&what, &end, &transposed, 1e-5);
         }
     }
 }
