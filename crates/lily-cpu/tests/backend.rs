@@ -73,7 +73,7 @@ fn every_tier_and_precision_agrees_with_the_reference() {
             let mut backend = backend(&CpuOptions { simd: Some(tier), ..options(precision) });
             let (logits, _) = prefill(&mut backend, &tokens, &[]);
             let (difference, divergence) = distance(&expected, &logits);
-            println!("{tier} {precision}: log-probability {difference:.2e}, KL {divergence:.2e}");
+            eprintln!("{tier} {precision}: log-probability {difference:.2e}, KL {divergence:.2e}");
             match precision {
                 Precision::F32 => assert!(difference < bound, "{tier}: {difference}"),
                 _ => assert!(divergence < bound, "{tier} {precision}: {divergence}"),

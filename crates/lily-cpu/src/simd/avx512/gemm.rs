@@ -91,10 +91,10 @@ unsafe fn unpack_q4<const UNIT: usize>(codes: [*const u8; 16], columns: usize, o
             }
             let lines = transpose(lines);
             let out = out.add(column / 4 * STEP);
-            for word in 0..16 {
+            for (word, line) in lines.into_iter().enumerate() {
                 let at = out.add((word / words * 2 * words + word % words) * STEP);
-                let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(lines[word]), low);
-                _mm512_store_si512(at.cast(), _mm512_and_si512(lines[word], low));
+                let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(line), low);
+                _mm512_store_si512(at.cast(), _mm512_and_si512(line, low));
                 _mm512_store_si512(at.add(words * STEP).cast(), odd);
             }
         }
@@ -118,8 +118,8 @@ unsafe fn unpack_natural(bits: usize, codes: [*const u8; 16], columns: usize, ou
             }
             let lines = transpose(lines);
             let out = out.add(column / 4 * STEP);
-            for step in 0..16 {
-                _mm512_store_si512(out.add(step * STEP).cast(), lines[step]);
+            for (step, line) in lines.into_iter().enumerate() {
+                _mm512_store_si512(out.add(step * STEP).cast(), line);
             }
         }
     }

@@ -110,9 +110,9 @@ impl Block {
                 }
                 for i in 0..dk {
                     let ki = V::splat(*k.add(i));
-                    for n in 0..N {
+                    for (n, d) in d.iter().enumerate() {
                         let p = s.add(i * width + n * V::LANES);
-                        d[n].mul_add(ki, V::load(p).mul(decay)).store(p);
+                        d.mul_add(ki, V::load(p).mul(decay)).store(p);
                     }
                 }
             }

@@ -109,6 +109,7 @@ impl Strip {
 
     /// Adds the products with `N` vectors from `first` on.
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "`half` counts places as well as sums")]
     unsafe fn multiply<I: IntVector, const SMALL: bool, const N: usize>(
         &self,
         x: &QuantMatrix<'_>,
