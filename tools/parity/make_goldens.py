@@ -22,7 +22,7 @@ GOLDENS = HERE.parents[1] / "tests" / "data" / "goldens"
 TOP = 64  # tokens stored per position
 FULL_ROWS = 16  # positions of which all logits are stored
 ANSWER_LIMIT = 160  # tokens
-LONG = 20_000  # tokens of the long text
+LONG = 2_200  # tokens of the long text
 ACTIVATION_TOKENS = 32
 
 

@@ -8,7 +8,7 @@ use crate::simd::{
 /// Runs the recurrence of one value head over `tokens`; `out` gets one row of `dv` per token at `out_stride`.
 ///
 /// Per token, with `S` the state, `g` the decay: `d = beta (v - g Sᵀk)`, `o = g Sᵀq + d (k·q)`, `S = g S + k dᵀ`.
-/// That is the rule of DESIGN.md with the decay pulled out, so that one pass reads and one pass updates.
+/// That is the rule of docs/model.md with the decay pulled out, so that one pass reads and one pass updates.
 ///
 /// The state is `[dv / GDN_COLUMNS][dk][GDN_COLUMNS]` (the last block may be narrow): a block is contiguous and stays
 /// in the first-level cache from token to token.
