@@ -106,6 +106,16 @@ fn a_fault_names_its_line() {
 }
 
 #[test]
+fn a_refusal_always_says_something() {
+    for words in ["", " ", "\\n"] {
+        let error = render(&format!("{{{{ raise_exception('{words}') }}}}")).unwrap_err();
+        assert!(matches!(error, TemplateError::Refused(_)), "{error:?}");
+        assert_eq!(error.to_string(), "the chat template refused the request and gave no reason");
+    }
+    assert_eq!(render("{{ raise_exception('No.') }}").unwrap_err().to_string(), "No.");
+}
+
+#[test]
 fn deep_values_render_or_are_refused() {
     for depth in [100, 5000] {
         let outcome = on_small_stack(move || {

@@ -86,7 +86,10 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 fn raise_exception(state: &State, message: &Value) -> Result<Value, Error> {
-    let words = python::to_str(message, Budget::of(state))?;
+    let mut words = python::to_str(message, Budget::of(state))?;
+    if words.trim().is_empty() {
+        "the chat template refused the request and gave no reason".clone_into(&mut words);
+    }
     Err(Error::new(ErrorKind::InvalidOperation, words.clone()).with_source(Refusal(words)))
 }
 
