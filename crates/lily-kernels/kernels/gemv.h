@@ -1,0 +1,105 @@
+// Products of quantised matrices with one row of activations. (Template parameters are CamelCase: constants are macros.)
+//
+// The row goes through threadgroup memory once ("staged"), normed and scaled on the way; then each lane keeps its chunks of
+// it in registers over all rows of the matrix that its simdgroup walks. A matrix row is read by Lanes adjacent lanes, a chunk
+// of 32 codes each per step. Narrow matrices have Side rows side by side in a simdgroup; Split simdgroups share a wide row.
+
+// 36 floats for each 32: lanes that read adjacent chunks as float4 meet different banks.
+#define STAGED(width) ((width) / 32 * 36)
+FN uint staged(uint k) { return (k >> 5) * 36 + (k & 31u); }
+
+template <int Width_, int Split_> struct Span {
+  enum {
+    Width = Width_, Split = Split_, Chunks = Width_ / 32,
+    Lanes = Chunks > 16 ? 32 : Chunks > 8 ? 16 : Chunks > 4 ? 8 : Chunks > 2 ? 4 : Chunks > 1 ? 2 : 1,
+    Side = 32 / Lanes,
+    Steps = (Chunks + Lanes * Split_ - 1) / (Lanes * Split_),
+    Whole = Chunks == Lanes * Split_ * Steps          // no lane is ever without a chunk
+  };
+};
+
+// Stages x [Width], times a gain, by all threads. The sum of squares of x goes to sums, one value per simdgroup; a barrier must
+// follow. threads: of the threadgroup.
+template <int Width> FN void stage_normed(tptr<float> xs, tptr<float> sums, gptr<const float> x, gptr<const float> gain, uint tid, uint threads) {
+  float ss = 0.0f;
+  for (uint i = tid * 4; i < Width; i += threads * 4) {
+    const float4 v = vload<float4>(x + i), g = vload<float4>(gain + i);
+    ss = fma_(v.x, v.x, ss); ss = fma_(v.y, v.y, ss); ss = fma_(v.z, v.z, ss); ss = fma_(v.w, v.w, ss);
+    vstore(xs + staged(i), make_float4(v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w));
+  }
+  ss = simd_sum(ss);
+  if (tid % 32 == 0) sums[tid / 32] = ss;
+}
+// 1 / rms of the row that stage_normed saw
+template <int Width> FN float staged_scale(tptr<float> sums, float eps, uint threads) {
+  float ss = 0.0f;
+  for (uint i = 0; i < threads / 32; i++) ss += sums[i];
+  return frsqrt(ss * (1.0f / Width) + eps);
+}
+template <int Width> FN void stage_plain(tptr<float> xs, gptr<const float> x, uint tid, uint threads) {
+  for (uint i = tid * 4; i < Width; i += threads * 4) vstore(xs + staged(i), vload<float4>(x + i));
+}
+// Stages rms_norm(x, gain) * silu(z), the norm taken over each Head elements (at most 128, a power of two).
+template <int Width, int Head> FN void stage_gated(tptr<float> xs, gptr<const float> x, gptr<const float> z, gptr<const float> gain, float eps, uint tid, uint threads) {
+  const uint lane = tid % 32;
+  for (uint base = tid / 32 * 128; base < Width; base += threads * 4) {
+    const uint i = base + lane * 4;
+    const bool in = i < Width;
+    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (in) v = vload<float4>(x + i);
+    const float ss = simd_sum_w<Head / 4>(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w), r = frsqrt(ss * (1.0f / Head) + eps);
+    if (in) {
+      const float4 g = vload<float4>(gain + i % Head), u = vload<float4>(z + i);
+      vstore(xs + staged(i), make_float4(v.x * r * g.x * silu(u.x), v.y * r * g.y * silu(u.y), v.z * r * g.z * silu(u.z), v.w * r * g.w * silu(u.w)));
+    }
+  }
+}
+
+// A lane's chunks of the staged row.
+template <int Bits, class S> struct InputSlice {
+  float x[S::Steps][32], sum[S::Steps], off[S::Steps];
+  FN_MEMBER void take(tptr<float> xs, uint split, uint lane) {
+    UNROLL for (int s = 0; s < S::Steps; s++) {
+      const uint c = (s * S::Split + split) * S::Lanes + lane % S::Lanes;
+      const bool in = S::Whole || c < (uint)S::Chunks;
+      float t = 0.0f;
+      UNROLL for (int j = 0; j < 32; j += 4) {
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (in) v = vload<float4>(xs + (c * 36 + j));
+        x[s][j] = v.x; x[s][j + 1] = v.y; x[s][j + 2] = v.z; x[s][j + 3] = v.w;
+        t += (v.x + v.y) + (v.z + v.w);
+      }
+      sum[s] = t;
+      off[s] = prescale32<Bits>(x[s]);
+    }
+  }
+};
+
+// A lane's chunks of Rows * Side rows of a matrix, from `row` on; rows past `last` repeat it.
+template <int Bits, int Group, class S, int Rows> struct RowTile {
+  Codes<Bits> w[Rows][S::Steps];
+  scale_t s[Rows][S::Steps], b[Rows][S::Steps];
+  FN_MEMBER void load(gptr<const uint> codes, gptr<const scale_t> scales, gptr<const scale_t> biases, uint row, uint last, uint split, uint lane) {
+    UNROLL for (int r = 0; r < Rows; r++) {
+      const uint n = umin_(row + r * S::Side + lane / S::Lanes, last);
+      UNROLL for (int i = 0; i < S::Steps; i++) {
+        uint c = (i * S::Split + split) * S::Lanes + lane % S::Lanes;
+        if (!S::Whole) c = umin_(c, S::Chunks - 1);
+        w[r][i] = load_codes<Bits>(codes + (n * S::Chunks + c) * Bits);
+        if (Bits != 16) { const uint g = n * (S::Width / Group) + c * 32 / Group; s[r][i] = scales[g]; b[r][i] = biases[g]; }
+      }
+    }
+  }
+  // this lane's part of each row's product
+  FN_MEMBER void dot(lref<InputSlice<Bits, S>> in, lptr<float> y) {
+    UNROLL for (int r = 0; r < Rows; r++) {
+      float t = 0.0f;
+      UNROLL for (int i = 0; i < S::Steps; i++) {
+        const float d = dot32<Bits>(w[r][i], in.x[i]) - in.off[i];
+        if (Bits == 16) t += d;
+        else { t = fma_(float(s[r][i]), d, t); t = fma_(float(b[r][i]), in.sum[i], t); }
+      }
+      y[r] = simd_sum_w<S::Lanes>(t);
+    }
+  }
+};

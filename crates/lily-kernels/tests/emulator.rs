@@ -1,0 +1,80 @@
+//! The emulator itself: each check must be able to fail.
+#![cfg(feature = "emulator")]
+
+use lily_kernels::Specialisation;
+use lily_kernels::emulator::{FaultKind, Faults, Module};
+
+const BUGS: &str = include_str!("emulator/bugs.k");
+
+/// 64 floats, aligned.
+#[repr(align(16))]
+struct Floats([u8; 256]);
+
+/// Any file carries a planted text.
+fn planted(text: &str) -> Specialisation {
+    Specialisation::named("embedding", &[("K", 64)]).expect("complete").with_text(text)
+}
+
+fn bugs() -> Module {
+    Module::compile(&planted(BUGS)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(module: &Module, entry: &str, groups: u32) -> Result<(), Faults> {
+    let mut memory = Floats([0; 256]);
+    module.run(entry, [groups, 1, 1], &mut [&mut memory.0], &0_u32.to_le_bytes())
+}
+
+#[test]
+fn each_planted_fault_is_reported() {
+    let module = bugs();
+    use FaultKind::{Divergence, Misaligned, OutOfBounds, Race, ThreadgroupMemory, UnwrittenRead};
+    for (entry, groups, kind) in [
+        ("race", 1, Race),
+        ("race_in_a_simdgroup", 1, Race),
+        ("race_over_device_memory", 1, Race),
+        ("race_of_threadgroups", 2, Race),
+        ("reuse_without_a_barrier", 1, Race),
+        ("unwritten_threadgroup", 1, UnwrittenRead),
+        ("unwritten_device", 1, UnwrittenRead),
+        ("past_the_end", 1, OutOfBounds),
+        ("before_the_start", 1, OutOfBounds),
+        ("barrier_of_some", 1, Divergence),
+        ("two_barriers", 1, Divergence),
+        ("parted_lanes", 1, Divergence),
+        ("sum_of_some", 1, Divergence),
+        ("misaligned", 1, Misaligned),
+        ("too_much_memory", 1, ThreadgroupMemory),
+    ] {
+        let faults = run(&module, entry, groups).expect_err(entry);
+        assert!(faults.any(kind), "{entry}: {faults}");
+        assert!(faults.first[0].message.contains(&format!("kernel {entry}")), "{faults}");
+    }
+}
+
+#[test]
+fn right_kernels_have_no_faults_in_any_order() {
+    for seed in [0, 1, 2, 3] {
+        let module = bugs();
+        run(&module.with_seed(seed), "right", 1).unwrap_or_else(|faults| panic!("{faults}"));
+    }
+}
+
+#[test]
+fn calls_that_do_not_fit_are_refused() {
+    let module = bugs();
+    let mut memory = Floats([0; 256]);
+    let faults = module.run("right", [1, 1, 1], &mut [&mut memory.0], &[]).expect_err("no params");
+    assert!(
+        faults.any(FaultKind::BadCall) && faults.to_string().contains("4 bytes of parameters"),
+        "{faults}"
+    );
+    let faults = module.run("right", [1, 1, 1], &mut [&mut memory.0[4..]], &[0; 4]).expect_err("offset");
+    assert!(faults.any(FaultKind::Misaligned), "{faults}");
+}
+
+#[test]
+fn text_that_does_not_compile_says_where() {
+    let error = Module::compile(&planted("KERNEL(x, 32, OUT(0, float, y))\n{ y[0] = nothing; }\n")).err();
+    let error = error.expect("an unknown name").to_string();
+    assert!(error.contains("embedding.k:2") && error.contains("nothing"), "{error}");
+}
