@@ -33,6 +33,13 @@ impl Bytes {
             range: self.range.start + range.start..self.range.start + range.end,
         }
     }
+
+    /// Both as one run, if they are of one owner and `next` begins where this one ends: tensors that lie one behind the
+    /// other in a file can be read at once.
+    pub fn joined(&self, next: &Self) -> Option<Self> {
+        let adjacent = Arc::ptr_eq(&self.owner, &next.owner) && self.range.end == next.range.start;
+        adjacent.then(|| Self { owner: self.owner.clone(), range: self.range.start..next.range.end })
+    }
 }
 
 impl std::ops::Deref for Bytes {
@@ -78,5 +85,20 @@ impl TensorData {
             }
             Dtype::U32 => panic!("packed codes have no f32 value of their own"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bytes;
+
+    #[test]
+    fn only_neighbours_of_one_owner_join() {
+        let bytes = Bytes::new([1, 2, 3, 4, 5]);
+        let (left, right) = (bytes.slice(1..3), bytes.slice(3..5));
+        assert_eq!(left.joined(&right).as_deref(), Some(&[2, 3, 4, 5][..]));
+        assert!(right.joined(&left).is_none());
+        assert!(left.joined(&bytes.slice(4..5)).is_none());
+        assert!(left.joined(&Bytes::new([1, 2, 3, 4, 5]).slice(3..5)).is_none());
     }
 }

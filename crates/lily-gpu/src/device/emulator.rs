@@ -1,0 +1,191 @@
+//! The emulator as a device: every dispatch runs on the CPU, in order, under the emulator's checks.
+
+use super::{Device, Limits, Pass, Program, Ticket, host_memory::AlignedBytes};
+use crate::{Buffer, Dispatch, GpuError, Kernel, Recording, View};
+use lily_kernels::{
+    Platform, Specialisation,
+    emulator::{Checks, Memory as Argument, Module},
+};
+use std::{
+    cell::UnsafeCell,
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Threadgroup memory that Metal promises; the emulator holds every kernel to it.
+const THREADGROUP_MEMORY: u32 = 32 * 1024;
+/// Fresh memory is filled with this: floats read from it are NaN.
+const POISON: u8 = 0xff;
+
+/// Runs kernels on the CPU, for tests.
+pub struct EmulatorDevice {
+    checks: Checks,
+    modules: Mutex<HashMap<String, Arc<Module>>>,
+    submitted: AtomicU64,
+}
+
+/// A buffer's bytes. Whoever touches them holds [`TURN`].
+struct Memory(UnsafeCell<AlignedBytes>);
+
+// SAFETY: the bytes are only touched while the one lock is held.
+unsafe impl Sync for Memory {}
+
+/// Held by whoever touches any buffer's bytes.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    // A panic while the lock was held leaves bytes, which are always valid.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    /// The bytes, while the lock is held.
+    #[expect(clippy::mut_from_ref, reason = "the lock makes it exclusive")]
+    fn bytes<'a>(&'a self, _turn: &'a mut MutexGuard<'static, ()>) -> &'a mut [u8] {
+        // SAFETY: the lock is held and borrowed exclusively as long as the slice is.
+        unsafe { &mut *self.0.get() }.as_mut()
+    }
+}
+
+impl Default for EmulatorDevice {
+    fn default() -> Self {
+        Self::new(Checks::Full)
+    }
+}
+
+impl EmulatorDevice {
+    /// A device with as much memory as the machine.
+    pub fn new(checks: Checks) -> Self {
+        Self { checks, modules: Mutex::default(), submitted: AtomicU64::new(0) }
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket(self.submitted.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn dispatch(dispatch: &Dispatch) -> Result<(), GpuError> {
+        let kernel = dispatch.kernel.raw::<Arc<Module>>().ok_or_else(|| foreign(&dispatch.label))?;
+        let mut turn = turn();
+        let mut arguments = Vec::with_capacity(dispatch.bindings.len());
+        for bound in &dispatch.bindings {
+            let data = memory(&bound.view)?.bytes(&mut turn)[bound.view.range()].as_mut_ptr();
+            arguments.push(Argument { data, len: bound.view.bytes() });
+        }
+        let entry = dispatch.kernel.entry();
+        // SAFETY: every pointer is to a range of a buffer that the recording holds; the lock, held through the call, keeps
+        // everybody else out; the recorder has refused overlaps of what is written.
+        let ran = unsafe { kernel.run_on(entry, dispatch.groups, &arguments, &dispatch.params) };
+        ran.map_err(|faults| GpuError::Faults {
+            label: format!("{} ({entry})", dispatch.label),
+            faults: faults.first.iter().map(|fault| format!("{:?}: {}", fault.kind, fault.message)).collect(),
+        })
+    }
+}
+
+impl Device for EmulatorDevice {
+    fn platform(&self) -> Platform {
+        Platform::Emulator
+    }
+
+    fn describe(&self) -> String {
+        "emulator on the CPU, every access checked".to_owned()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            memory: u64::MAX,
+            buffer: u64::MAX,
+            threadgroup_memory: THREADGROUP_MEMORY,
+            threads: 1024,
+            cores: 2,
+        }
+    }
+
+    fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
+        let memory = AlignedBytes::filled(bytes, POISON).ok_or_else(|| out_of_memory(bytes, label))?;
+        Ok(Buffer::new(bytes, label, Memory(UnsafeCell::new(memory))))
+    }
+
+    fn allocate_shared(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
+        let memory = AlignedBytes::filled(bytes, 0).ok_or_else(|| out_of_memory(bytes, label))?;
+        Ok(Buffer::new(bytes, label, Memory(UnsafeCell::new(memory))))
+    }
+
+    fn upload(&self, to: &View, bytes: &[u8]) -> Result<(), GpuError> {
+        let to = to.slice(0, bytes.len());
+        memory(&to)?.bytes(&mut turn())[to.range()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn download(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
+        let from = from.slice(0, out.len());
+        out.copy_from_slice(&memory(&from)?.bytes(&mut turn())[from.range()]);
+        Ok(())
+    }
+
+    fn peek(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
+        self.download(from, out)
+    }
+
+    fn copy(&self, from: &View, to: &View) -> Result<(), GpuError> {
+        let bytes = from.bytes().min(to.bytes());
+        let (from, to) = (from.slice(0, bytes), to.slice(0, bytes));
+        let mut turn = turn();
+        let copy = memory(&from)?.bytes(&mut turn)[from.range()].to_vec();
+        memory(&to)?.bytes(&mut turn)[to.range()].copy_from_slice(&copy);
+        Ok(())
+    }
+
+    fn zero(&self, view: &View) -> Result<(), GpuError> {
+        memory(view)?.bytes(&mut turn())[view.range()].fill(0);
+        Ok(())
+    }
+
+    fn compile(&self, specialisation: &Specialisation, entry: &str) -> Result<Kernel, GpuError> {
+        let (key, signature) = (specialisation.key(), super::signature(specialisation, entry)?);
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(&key) {
+            return Ok(Kernel::new(key, signature, module.clone()));
+        }
+        let module = Module::compile_checked(specialisation, self.checks)
+            .map_err(|error| GpuError::Kernel { kernel: key.clone(), what: error.to_string() })?;
+        let module = modules.entry(key.clone()).or_insert(Arc::new(module));
+        Ok(Kernel::new(key, signature, module.clone()))
+    }
+
+    fn run(&self, recording: &Recording, _: Pass) -> Result<Ticket, GpuError> {
+        recording.dispatches().iter().try_for_each(Self::dispatch)?;
+        Ok(self.ticket())
+    }
+
+    fn prepare(&self, recording: &Recording, _: Pass) -> Result<Program, GpuError> {
+        Ok(Program::new(recording.clone()))
+    }
+
+    fn submit(&self, program: &Program) -> Result<Ticket, GpuError> {
+        self.run(program.raw::<Recording>().ok_or_else(|| foreign("a program"))?, Pass::Serial)
+    }
+
+    fn wait(&self, _: Ticket) -> Result<(), GpuError> {
+        Ok(())
+    }
+
+    fn is_done(&self, _: Ticket) -> Result<bool, GpuError> {
+        Ok(true)
+    }
+}
+
+fn memory(view: &View) -> Result<&Memory, GpuError> {
+    view.buffer().raw().ok_or_else(|| foreign(view.buffer().label()))
+}
+
+fn foreign(label: &str) -> GpuError {
+    GpuError::Device { call: label.to_owned(), what: "it was made by another device".to_owned() }
+}
+
+fn out_of_memory(bytes: usize, label: &str) -> GpuError {
+    GpuError::OutOfMemory { bytes, label: label.to_owned(), detail: String::new() }
+}

@@ -1,0 +1,27 @@
+//! The model's forward pass on a GPU.
+//!
+//! - [`Device`]: buffers, kernels, submissions, on CUDA or (for tests) in an emulator on the CPU.
+//! - [`Recorder`]: what to launch in program order; dependency levels from what each launch reads and writes; a
+//!   [`Report`] of launches, levels and bytes before anything is run.
+
+mod buffer;
+pub mod device;
+mod error;
+mod kernel;
+mod memory_plan;
+mod model;
+pub mod plan;
+pub mod recorder;
+mod state;
+mod switches;
+pub mod weights;
+
+pub use buffer::{Buffer, View};
+pub use device::{Device, Limits, Pass, Program, Ticket};
+pub use error::GpuError;
+pub use kernel::Kernel;
+pub use memory_plan::MemoryPlan;
+pub use model::GpuModel;
+pub use recorder::{Dispatch, RecordError, Recorder, Recording, Report};
+pub use state::{GdnState, GpuSnapshot, KvState, LayerState, StateBuffers, StateSize};
+pub use switches::{Optimisation, Switches};

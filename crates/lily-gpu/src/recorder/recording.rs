@@ -1,0 +1,75 @@
+//! What was recorded: plain data that any device can run.
+
+use super::{Report, levels};
+use crate::{Kernel, View};
+use lily_kernels::Access;
+use std::borrow::Cow;
+
+/// A bound argument.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    /// Its index in the kernel's signature.
+    pub index: u32,
+    /// The bytes.
+    pub view: View,
+    /// What the kernel does with them.
+    pub access: Access,
+}
+
+impl Bound {
+    /// True if the kernel may write to it.
+    pub fn writes(&self) -> bool {
+        self.access != Access::Read
+    }
+}
+
+/// One launch.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    /// What to launch.
+    pub kernel: Kernel,
+    /// Threadgroups in x, y and z, none of them 0.
+    pub groups: [u32; 3],
+    /// In the order of the signature.
+    pub bindings: Vec<Bound>,
+    /// The parameter block; empty if the kernel has none.
+    pub params: Vec<u8>,
+    /// What it is.
+    pub label: Cow<'static, str>,
+    /// Bytes read from device memory.
+    pub read: u64,
+    /// Bytes written to device memory.
+    pub written: u64,
+    /// Dependency level: larger than that of everything it depends on. 0 comes first.
+    pub level: u32,
+    /// The dispatches that it directly depends on, as indices into [`Recording::dispatches`].
+    pub after: Vec<u32>,
+}
+
+/// Dispatches in the order of their levels, program order within a level. Those of one level do not depend on each
+/// other: a device needs a barrier where the level changes, and nowhere else.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    dispatches: Vec<Dispatch>,
+}
+
+impl Recording {
+    pub(super) fn new(dispatches: Vec<Dispatch>) -> Self {
+        Self { dispatches: levels::order(dispatches) }
+    }
+
+    /// All dispatches.
+    pub fn dispatches(&self) -> &[Dispatch] {
+        &self.dispatches
+    }
+
+    /// Dependency levels.
+    pub fn levels(&self) -> usize {
+        self.dispatches.last().map_or(0, |last| last.level as usize + 1)
+    }
+
+    /// Launches, levels and bytes.
+    pub fn report(&self) -> Report {
+        Report::of(self)
+    }
+}

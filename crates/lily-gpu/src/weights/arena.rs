@@ -1,0 +1,102 @@
+//! One buffer for many tensors: sized first, then allocated, then filled in order.
+
+use crate::{Buffer, Device, GpuError, View};
+use lily_checkpoint::Bytes;
+
+/// Every tensor starts at a multiple of this.
+pub(super) const ALIGNMENT: usize = 256;
+
+/// A place in an arena that is not allocated yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+}
+
+/// An arena under construction.
+#[derive(Default)]
+pub(super) struct Arena {
+    bytes: usize,
+    /// Where each source goes, in order of offsets. What follows each other in a file and here is one source.
+    sources: Vec<(usize, Source)>,
+}
+
+enum Source {
+    /// Bytes of the file.
+    Mapped(Bytes),
+    /// Bytes made at load.
+    Made(Vec<u8>),
+}
+
+impl Source {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl Arena {
+    /// Places tensors one behind the other, without a gap between them.
+    pub(super) fn place<'a>(&mut self, parts: impl IntoIterator<Item = &'a Bytes>) -> Place {
+        let offset = self.bytes.next_multiple_of(ALIGNMENT);
+        let mut at = offset;
+        for part in parts {
+            match self.sources.last_mut() {
+                Some((start, Source::Mapped(run))) if *start + run.len() == at => match run.joined(part) {
+                    Some(longer) => *run = longer,
+                    None => self.sources.push((at, Source::Mapped(part.clone()))),
+                },
+                _ => self.sources.push((at, Source::Mapped(part.clone()))),
+            }
+            at += part.len();
+        }
+        self.bytes = at;
+        Place { offset, bytes: at - offset }
+    }
+
+    /// Places f32 values.
+    pub(super) fn place_f32(&mut self, values: &[f32]) -> Place {
+        self.place_made(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    /// Places words.
+    pub(super) fn place_u32(&mut self, values: &[u32]) -> Place {
+        self.place_made(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    fn place_made(&mut self, bytes: Vec<u8>) -> Place {
+        let offset = self.bytes.next_multiple_of(ALIGNMENT);
+        let place = Place { offset, bytes: bytes.len() };
+        self.bytes = offset + bytes.len();
+        self.sources.push((offset, Source::Made(bytes)));
+        place
+    }
+
+    /// Bytes in all.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.next_multiple_of(ALIGNMENT)
+    }
+
+    /// Allocates the buffer and fills it. The device reads each source in pieces of bounded size.
+    pub(super) fn fill(self, device: &dyn Device, label: &str) -> Result<Filled, GpuError> {
+        let buffer = device.allocate(self.bytes().max(ALIGNMENT), label)?;
+        for (offset, source) in &self.sources {
+            let bytes = source.bytes();
+            if !bytes.is_empty() {
+                device.upload(&buffer.view(*offset, bytes.len()), bytes)?;
+            }
+        }
+        Ok(Filled(buffer))
+    }
+}
+
+/// An arena with its contents.
+pub(super) struct Filled(pub(super) Buffer);
+
+impl Filled {
+    pub(super) fn view(&self, place: Place) -> View {
+        self.0.view(place.offset, place.bytes)
+    }
+}
