@@ -61,7 +61,10 @@ fn check(kernel: &Kernel, case: &Case, tiles: [usize; 2], permuted: bool) {
     run("gemm", &mut y, None);
     let found = values(&y);
     assert_close(&kept(&found), &wanted, 4e-3, &format!("{what}, bf16"));
-    assert!(found.chunks_exact(ldy).all(|row| row[outputs..].iter().all(|y| y.is_nan())), "{what}: wrote past a row");
+    assert!(
+        found.chunks_exact(ldy).all(|row| row[outputs..].iter().all(|y| y.is_nan())),
+        "{what}: wrote past a row"
+    );
 
     let mut y = Buffer::floats(rows * ldy);
     run("gemm_f32", &mut y, None);
@@ -77,12 +80,8 @@ fn check(kernel: &Kernel, case: &Case, tiles: [usize; 2], permuted: bool) {
     let mut y = Buffer::f32(&before);
     run("gemm_shared", &mut y, Some(&mut Buffer::f32(&gates)));
     let share = |row: usize| sigmoid(gates[row * 3]);
-    let sum: Vec<f32> = kept(&before)
-        .iter()
-        .zip(&wanted)
-        .enumerate()
-        .map(|(i, (a, b))| a + share(i / outputs) * b)
-        .collect();
+    let sum: Vec<f32> =
+        kept(&before).iter().zip(&wanted).enumerate().map(|(i, (a, b))| a + share(i / outputs) * b).collect();
     assert_close(&kept(&y.to_f32()), &sum, 3e-3, &format!("{what}, gated"));
 }
 

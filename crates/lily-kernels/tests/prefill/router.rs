@@ -28,6 +28,11 @@ fn logits_do_not_see_the_rounding_to_bf16() {
             &[("rows", Value::U(rows)), ("n", Value::U(outputs)), ("ld", Value::U(outputs))],
         );
         // bf16 operands would be off by 3e-3.
-        assert_close(&logits.to_f32(), &linear(&w.dense(), &normed), 3e-5, &format!("{rows} x {outputs} x {width}"));
+        assert_close(
+            &logits.to_f32(),
+            &linear(&w.dense(), &normed),
+            3e-5,
+            &format!("{rows} x {outputs} x {width}"),
+        );
     }
 }
