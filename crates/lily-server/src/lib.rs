@@ -33,6 +33,7 @@ mod stall;
 mod state;
 mod streaming;
 mod turn;
+mod web;
 
 pub use config::{Limits, ServerConfig};
 pub use model::Model;

@@ -2,7 +2,7 @@
 
 use crate::error::ApiError;
 use crate::state::Server;
-use crate::{anthropic, health, metrics, openai, responses, security};
+use crate::{anthropic, health, metrics, openai, responses, security, web};
 use axum::Router;
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
@@ -30,6 +30,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/models/{*id}", get(openai::models::one))
         .route("/health", get(health::handle))
         .route("/openapi.json", get(openapi))
+        .merge(web::router())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&server), security::guard))

@@ -8,6 +8,7 @@ use crate::ServerConfig;
 use crate::anthropic::translate_errors;
 use crate::error::ApiError;
 use crate::state::Server;
+use crate::web;
 use axum::body::Body;
 use axum::extract::{MatchedPath, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -64,7 +65,8 @@ fn check(config: &ServerConfig, request: &Request<Body>, cors: bool) -> Result<(
         let message = "pages of this origin may not call this server; its operator can allow the origin";
         return Err(ApiError::refused(StatusCode::FORBIDDEN, "origin_not_allowed", message));
     }
-    let open = request.uri().path() == "/health" || (cors && is_preflight(request));
+    let path = request.uri().path();
+    let open = path == "/health" || web::is_open(path) || (cors && is_preflight(request));
     if open || config.api_keys.is_empty() || has_key(config, headers) {
         return Ok(());
     }

@@ -21,3 +21,4 @@ mod security;
 mod serve;
 mod tokens;
 mod tools;
+mod web;
