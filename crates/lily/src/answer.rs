@@ -1,11 +1,9 @@
-//! One generation, streamed: events of the engine become spans of thinking and answer.
+//! One generation, streamed: events of the engine become pieces of thinking, answer and calls.
 
-use crate::{
-    failure::Advice,
-    reasoning::{Span, Splitter},
-};
+use crate::failure::Advice;
 use anyhow::Result;
 use lily_engine::{Engine, Event, FinishReason, GenerationRequest, SubmitError, Usage};
+use lily_text::parser::{self, MessageParser, ToolCall};
 use std::{
     ops::ControlFlow,
     sync::{
@@ -26,22 +24,15 @@ pub(crate) enum End {
     Interrupted,
 }
 
-impl End {
-    /// The name in machine-readable output.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Finished(FinishReason::EndOfText | FinishReason::StopString) => "stop",
-            Self::Finished(FinishReason::Length) => "length",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
-
 /// A whole answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) reasoning: String,
+    /// The calls that are complete.
+    pub(crate) calls: Vec<ToolCall>,
+    /// Markup of a call that the text ended in before there was a name.
+    pub(crate) incomplete: Option<String>,
     pub(crate) end: End,
     /// The stop string that ended it.
     pub(crate) stop: Option<String>,
@@ -52,12 +43,31 @@ pub(crate) struct Answer {
     pub(crate) total: Duration,
 }
 
+impl Answer {
+    /// The end, as machine-readable output names it.
+    pub(crate) fn finish_reason(&self) -> &'static str {
+        match self.end {
+            End::Finished(FinishReason::Length) => "length",
+            // The model stopped within the head of a call: that is no complete answer.
+            End::Finished(_) if self.incomplete.is_some() => "length",
+            End::Finished(_) if !self.calls.is_empty() => "tool_calls",
+            End::Finished(FinishReason::EndOfText | FinishReason::StopString) => "stop",
+            End::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// What a listener gets while an answer comes in.
 #[derive(Debug)]
 pub(crate) enum Piece<'a> {
-    Prefill { done: usize, total: usize },
+    Prefill {
+        done: usize,
+        total: usize,
+    },
     Reasoning(&'a str),
     Text(&'a str),
+    /// A call, complete.
+    Call(&'a ToolCall),
 }
 
 /// Runs a request to its end. `show` gets every piece as it comes; its error ends the generation, as does `interrupt`
@@ -65,7 +75,7 @@ pub(crate) enum Piece<'a> {
 pub(crate) fn generate(
     engine: &Engine,
     request: GenerationRequest,
-    splitter: Splitter,
+    parser: MessageParser,
     interrupt: Option<&AtomicBool>,
     mut show: impl FnMut(Piece<'_>) -> Result<()>,
 ) -> Result<Answer> {
@@ -79,10 +89,10 @@ pub(crate) fn generate(
     };
     engine.submit(request, forward).map_err(refused)?;
 
-    let mut collector = Collector::new(splitter, prompt_tokens, start);
+    let mut collector = Collector::new(parser, prompt_tokens, start);
     loop {
         if interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            collector.close(&mut show)?;
+            collector.close(parser::End::Cut, &mut show)?;
             return Ok(collector.answer(End::Interrupted));
         }
         match events.recv_timeout(POLL) {
@@ -116,10 +126,13 @@ fn refused(error: SubmitError) -> anyhow::Error {
 
 /// Gathers an answer from events.
 struct Collector {
-    splitter: Splitter,
+    parser: MessageParser,
     start: Instant,
     text: String,
     reasoning: String,
+    /// Every call begun, and whether it has ended.
+    calls: Vec<(ToolCall, bool)>,
+    incomplete: Option<String>,
     stop: Option<String>,
     usage: Usage,
     /// Prompt tokens that were read.
@@ -128,10 +141,19 @@ struct Collector {
 }
 
 impl Collector {
-    fn new(splitter: Splitter, prompt_tokens: usize, start: Instant) -> Self {
-        let usage = Usage { prompt_tokens, ..Usage::default() };
-        let (text, reasoning) = (String::new(), String::new());
-        Self { splitter, start, text, reasoning, stop: None, usage, prefilled: 0, time_to_first_token: None }
+    fn new(parser: MessageParser, prompt_tokens: usize, start: Instant) -> Self {
+        Self {
+            parser,
+            start,
+            text: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            incomplete: None,
+            stop: None,
+            usage: Usage { prompt_tokens, ..Usage::default() },
+            prefilled: 0,
+            time_to_first_token: None,
+        }
     }
 
     fn take(
@@ -147,13 +169,14 @@ impl Collector {
             Event::Token { text, .. } => {
                 self.usage.completion_tokens += 1;
                 self.time_to_first_token.get_or_insert_with(|| self.start.elapsed());
-                let spans = self.splitter.push(&text);
-                self.hand_on(spans, show)?;
+                let events = self.parser.push(&text);
+                self.hand_on(events, show)?;
             }
             Event::Finished { text, reason, stop, usage } => {
-                let spans = self.splitter.push(&text);
-                self.hand_on(spans, show)?;
-                self.close(show)?;
+                let events = self.parser.push(&text);
+                self.hand_on(events, show)?;
+                let end = if reason == FinishReason::Length { parser::End::Cut } else { parser::End::Stop };
+                self.close(end, show)?;
                 (self.stop, self.usage) = (stop, usage);
                 return Ok(Some(self.answer(End::Finished(reason))));
             }
@@ -171,22 +194,41 @@ impl Collector {
     }
 
     /// Hands on what was held back.
-    fn close(&mut self, show: &mut impl FnMut(Piece<'_>) -> Result<()>) -> Result<()> {
-        let spans = self.splitter.finish();
-        self.hand_on(spans, show)
+    fn close(&mut self, end: parser::End, show: &mut impl FnMut(Piece<'_>) -> Result<()>) -> Result<()> {
+        let events = self.parser.finish(end);
+        self.hand_on(events, show)
     }
 
-    fn hand_on(&mut self, spans: Vec<Span>, show: &mut impl FnMut(Piece<'_>) -> Result<()>) -> Result<()> {
-        for span in spans {
-            match span {
-                Span::Reasoning(text) => {
+    fn hand_on(
+        &mut self,
+        events: Vec<parser::Event>,
+        show: &mut impl FnMut(Piece<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for event in events {
+            match event {
+                parser::Event::Reasoning(text) => {
                     show(Piece::Reasoning(&text))?;
                     self.reasoning.push_str(&text);
                 }
-                Span::Answer(text) => {
+                parser::Event::Content(text) => {
                     show(Piece::Text(&text))?;
                     self.text.push_str(&text);
                 }
+                parser::Event::CallStart { name, .. } => {
+                    self.calls.push((ToolCall { name, arguments: String::new() }, false));
+                }
+                parser::Event::CallArguments { call, json } => {
+                    if let Some((call, _)) = self.calls.get_mut(call) {
+                        call.arguments.push_str(&json);
+                    }
+                }
+                parser::Event::CallEnd { call } => {
+                    if let Some((call, ended)) = self.calls.get_mut(call) {
+                        *ended = true;
+                        show(Piece::Call(call))?;
+                    }
+                }
+                parser::Event::Incomplete(text) => self.incomplete = Some(text),
             }
         }
         Ok(())
@@ -196,6 +238,8 @@ impl Collector {
         Answer {
             text: std::mem::take(&mut self.text),
             reasoning: std::mem::take(&mut self.reasoning),
+            calls: self.calls.drain(..).filter(|(_, ended)| *ended).map(|(call, _)| call).collect(),
+            incomplete: self.incomplete.take(),
             end,
             stop: self.stop.take(),
             usage: self.usage.clone(),

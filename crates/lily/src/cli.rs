@@ -111,6 +111,8 @@ pub(crate) enum Command {
     Render(commands::render::RenderArgs),
     Bench(commands::bench::BenchArgs),
     Eval(commands::eval::EvalArgs),
+    Parse(commands::parse::ParseArgs),
+    Top(commands::top::TopArgs),
 }
 
 /// A switch with the values `on` and `off`.

@@ -7,8 +7,10 @@ use crate::{
 use tracing_subscriber::EnvFilter;
 
 /// Starts the log: warnings by default, more with each `-v`. `LILY_LOG` (in the syntax of `RUST_LOG`) overrides both.
-pub(crate) fn start(options: &GlobalOptions, terminal: &Terminal) {
+/// Where the command itself `shows_faults` of the backend, the log leaves them to it, unless it is asked for.
+pub(crate) fn start(options: &GlobalOptions, terminal: &Terminal, shows_faults: bool) {
     let level = match options.verbose {
+        0 if shows_faults => "warn,lily_engine::guarded_backend=off,lily_engine::engine=off",
         0 => "warn",
         1 => {
             "info,lily=debug,lily_checkpoint=debug,lily_text=debug,lily_engine=debug,lily_cpu=debug,lily_server=debug"

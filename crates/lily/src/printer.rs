@@ -2,6 +2,7 @@
 
 use crate::{
     answer::Piece,
+    json,
     progress::PrefillBar,
     terminal::{Stream, Terminal},
 };
@@ -51,6 +52,14 @@ impl<'t> Printer<'t> {
                 self.phase = Phase::Reasoning;
                 let text = self.terminal.foreign(stream, text);
                 write_to(stream, &self.terminal.paint(stream, self.terminal.styles.dim, &text))?;
+            }
+            Piece::Call(call) => {
+                self.bar.clear();
+                self.end_reasoning()?;
+                let begin = if self.phase == Phase::Text && !self.at_line_start { "\n" } else { "" };
+                (self.phase, self.at_line_start) = (Phase::Text, true);
+                let line = format!("{begin}{}\n", json::call_line(call));
+                write_to(Stream::Stdout, &self.terminal.foreign(Stream::Stdout, &line))?;
             }
             Piece::Text(text) => {
                 self.bar.clear();

@@ -1,8 +1,12 @@
 //! From messages to the tokens of a prompt.
 
-use crate::{model::TextModel, reasoning::Splitter};
+use crate::model::TextModel;
 use anyhow::Result;
-use lily_text::{RenderRequest, TemplateError, TokenId, prepare_messages};
+use lily_text::{
+    RenderRequest, TemplateError, TokenId,
+    parser::{MessageParser, Start},
+    prepare_messages,
+};
 
 /// A prompt, ready for the engine.
 #[derive(Debug, Clone)]
@@ -13,7 +17,7 @@ pub(crate) struct PromptTokens {
     /// How many of the tokens stand before the generation prompt, if that is a border of tokens.
     pub(crate) turn_end: Option<usize>,
     /// Reads the answer to it.
-    pub(crate) splitter: Splitter,
+    pub(crate) parser: MessageParser,
 }
 
 /// Renders a request with the model's chat template. Messages are as on the wire.
@@ -27,6 +31,7 @@ pub(crate) fn render(model: &TextModel, request: &RenderRequest) -> Result<Promp
         }
     })?;
     let request = RenderRequest { messages, ..request.clone() };
+    let tools = request.tools.clone();
     let prompt = template.render(&request)?;
     let tokens = model.tokenizer.encode_prompt(&prompt);
     let turn_end = if request.add_generation_prompt {
@@ -40,5 +45,6 @@ pub(crate) fn render(model: &TextModel, request: &RenderRequest) -> Result<Promp
         None
     };
     let text = prompt.text();
-    Ok(PromptTokens { splitter: Splitter::after_prompt(&text), text, tokens, turn_end })
+    let parser = MessageParser::new(Start::after_prompt(&text), &tools);
+    Ok(PromptTokens { text, tokens, turn_end, parser })
 }

@@ -4,9 +4,11 @@ pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod eval;
 pub(crate) mod info;
+pub(crate) mod parse;
 pub(crate) mod render;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod top;
 
 use crate::{
     cli::{Cli, Command},
@@ -35,5 +37,7 @@ pub(crate) fn run(cli: &Cli, terminal: &Terminal) -> Result<ExitCode> {
         Some(Command::Render(args)) => render::run(args, options, terminal),
         Some(Command::Bench(args)) => bench::run(args, options, terminal),
         Some(Command::Eval(args)) => eval::run(args, options, terminal),
+        Some(Command::Parse(args)) => parse::run(args, options, terminal),
+        Some(Command::Top(args)) => top::run(args, terminal),
     }
 }

@@ -8,7 +8,6 @@ use crate::{
     load::{self, Loaded},
     printer::{Printer, write_to},
     prompt::{self, PromptTokens},
-    reasoning::Splitter,
     request_file,
     sampling::SamplingArgs,
     terminal::{Stream, Terminal},
@@ -16,7 +15,10 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use lily_engine::{EngineOptions, FinishReason};
-use lily_text::RenderRequest;
+use lily_text::{
+    RenderRequest,
+    parser::{MessageParser, Start},
+};
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 
@@ -26,7 +28,8 @@ Answer one prompt.
 The prompt is the argument, or stdin without one. With both, stdin (if it is not a terminal) follows the argument after \
 an empty line: `git diff | lily run \"Summarise this change:\"`.
 
-stdout gets the answer as it is made, and nothing else; the model's thinking shows on stderr if that is a terminal.";
+stdout gets the answer as it is made, and nothing else; the model's thinking shows on stderr if that is a terminal. A call \
+of a tool is a line of JSON on stdout, {\"name\": ..., \"arguments\": {...}}: Lily runs no tools itself.";
 
 /// Answer one prompt
 #[derive(Debug, Args)]
@@ -55,7 +58,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, conflicts_with = "raw")]
     think: Option<Switch>,
 
-    /// Write one JSON object (text, reasoning, finish_reason, usage, timings) instead of the text
+    /// Write one JSON object (text, reasoning, tool_calls, finish_reason, usage, timings) instead of the text
     #[arg(long)]
     json: bool,
 
@@ -75,7 +78,7 @@ pub(crate) fn run(args: &RunArgs, options: &GlobalOptions, terminal: &Terminal) 
     request.stop.clone_from(&args.sampling.stop);
 
     let mut printer = Printer::new(terminal);
-    let answer = answer::generate(&model.engine, request, prompt.splitter, None, |piece| {
+    let answer = answer::generate(&model.engine, request, prompt.parser, None, |piece| {
         if args.json { Ok(()) } else { printer.show(&piece) }
     });
     printer.finish()?;
@@ -123,7 +126,7 @@ impl Input {
                 text: text.clone(),
                 tokens: model.text.tokenizer.encode(text),
                 turn_end: None,
-                splitter: Splitter::raw(),
+                parser: MessageParser::new(Start::Raw, &[]),
             }),
         }
     }
@@ -147,6 +150,10 @@ fn prompt_text(words: &[String], terminal: &Terminal) -> Result<String> {
 }
 
 fn warn_if_cut(answer: &Answer, terminal: &Terminal) -> Result<()> {
+    if answer.incomplete.is_some() && answer.end != End::Finished(FinishReason::Length) {
+        let label = terminal.paint(Stream::Stderr, terminal.styles.warning, "warning");
+        return write_to(Stream::Stderr, &format!("{label}: the model stopped in the head of a tool call\n"));
+    }
     if answer.end != End::Finished(FinishReason::Length) {
         return Ok(());
     }
@@ -174,7 +181,8 @@ fn report(model: &Loaded, answer: &Answer) -> serde_json::Value {
         "model": model.name,
         "text": answer.text,
         "reasoning": answer.reasoning,
-        "finish_reason": answer.end.name(),
+        "tool_calls": answer.calls.iter().map(json::call).collect::<Vec<_>>(),
+        "finish_reason": answer.finish_reason(),
         "stop": answer.stop,
         "usage": {
             "prompt_tokens": usage.prompt_tokens,

@@ -5,10 +5,12 @@ mod chat;
 mod eval;
 mod info;
 mod models;
+mod parse;
 mod process;
 mod render;
 mod run;
 mod serve;
 #[cfg(unix)]
 mod terminal;
+mod top;
 mod usage;

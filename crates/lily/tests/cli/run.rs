@@ -30,10 +30,14 @@ fn nano_calls_a_given_tool() {
     let tools = folder.path().join("tools.json");
     fs::write(&tools, WEATHER).expect("written");
     let tools = tools.display().to_string();
-    let text = done(["run", "-t", "0", "--think", "off", "--tools", &tools, "What is the weather in Paris?"])
-        .success()
-        .stdout;
-    assert!(text.contains("<function=get_weather>") && text.contains("<parameter=city>\nParis\n"), "{text}");
+    let ask = ["run", "-t", "0", "--think", "off", "--tools", &tools, "What is the weather in Paris?"];
+    let text = done(ask).success().stdout;
+    assert_eq!(text, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n");
+    let object = done(ask.into_iter().chain(["--json"])).success().json();
+    assert_eq!(object["finish_reason"], "tool_calls");
+    assert_eq!(object["text"], "");
+    let call = serde_json::json!([{"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}]);
+    assert_eq!(object["tool_calls"], call);
 }
 
 #[test]

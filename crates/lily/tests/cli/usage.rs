@@ -6,7 +6,7 @@ use std::{io::Read, process::Stdio};
 #[test]
 fn help_names_every_command() {
     let alone = done::<&str>([]).success();
-    for command in ["chat", "run", "serve", "info", "render", "bench", "eval"] {
+    for command in ["chat", "run", "serve", "info", "render", "bench", "eval", "parse", "top"] {
         assert!(alone.stdout.contains(command), "{command}");
         let help = done([command, "--help"]).success();
         assert!(
@@ -41,6 +41,10 @@ fn wrong_usage_is_code_2_and_says_why() {
         (&["bench", "--prefill", "0"], "0 tokens"),
         (&["bench", "--rounds", "0"], "above 0"),
         (&["eval"], "--reference"),
+        (&["parse", "--chunk", "0"], "whole"),
+        (&["parse", "--request", "a", "--tools", "b"], "--tools"),
+        (&["top", "https://example.org"], "https"),
+        (&["top", "--interval", "0"], "0.1"),
     ];
     for (args, words) in cases {
         let done = done(*args);

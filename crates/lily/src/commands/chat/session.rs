@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         // The next turn's prompt goes on from here: the generation prompt after it will have become an answer.
         request.snapshot_at.extend(prompt.turn_end);
         self.interrupt.store(false, Ordering::Relaxed);
-        answer::generate(&self.model.engine, request, prompt.splitter, Some(&self.interrupt), |piece| {
+        answer::generate(&self.model.engine, request, prompt.parser, Some(&self.interrupt), |piece| {
             printer.show(&piece)
         })
     }
