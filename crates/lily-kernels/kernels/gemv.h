@@ -73,6 +73,22 @@ template <int Bits, class S> struct InputSlice {
       off[s] = prescale32<Bits>(x[s]);
     }
   }
+  // the same from a row in device memory, for a simdgroup that reads it once
+  FN_MEMBER void take_row(gptr<const float> row, uint lane) {
+    UNROLL for (int s = 0; s < S::Steps; s++) {
+      const uint c = s * S::Lanes + lane % S::Lanes;
+      const bool in = S::Whole || c < (uint)S::Chunks;
+      float t = 0.0f;
+      UNROLL for (int j = 0; j < 32; j += 4) {
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (in) v = vload<float4>(row + (c * 32 + j));
+        x[s][j] = v.x; x[s][j + 1] = v.y; x[s][j + 2] = v.z; x[s][j + 3] = v.w;
+        t += (v.x + v.y) + (v.z + v.w);
+      }
+      sum[s] = t;
+      off[s] = prescale32<Bits>(x[s]);
+    }
+  }
 };
 
 // A lane's chunks of Rows * Side rows of a matrix, from `row` on; rows past `last` repeat it.

@@ -38,6 +38,8 @@ const SHARED: &[Part] = &[
     part!("rows.h"),
     part!("wgmma_rows.h"),
     part!("gemv.h"),
+    part!("gate_up.h"),
+    part!("head_norm.h"),
     part!("rotary.h"),
     part!("top_experts.h"),
     part!("random.h"),
