@@ -109,6 +109,7 @@ impl<B: Backend> Scheduler<B> {
         let mut left = self.backend.prefill_chunk();
         while left > 0 {
             let waiting = self.sequences.iter().enumerate().filter(|(_, sequence)| sequence.is_prefilling());
+            let waiting = waiting.filter(|(_, sequence)| !self.is_read_by_another(sequence));
             let Some((index, _)) = waiting.min_by_key(|(_, sequence)| sequence.turn) else { return };
             self.turns += 1;
             self.sequences[index].turn = self.turns;
@@ -117,6 +118,22 @@ impl<B: Backend> Scheduler<B> {
                 Err(error) => self.fail(index, error.into()),
             }
         }
+    }
+
+    /// True for a sequence that has read nothing yet while another is reading the same prompt (the choices of one
+    /// request, above all): it waits, and begins from the other's snapshot. Where none was kept, it then reads for itself.
+    fn is_read_by_another(&self, sequence: &Sequence<B::State>) -> bool {
+        sequence.state.is_none()
+            && sequence.is_reading_prompt()
+            && sequence.prompt_len > LEAST_SNAPSHOT
+            && !self.cache.is_off()
+            && self.sequences.iter().any(|other| {
+                !other.ended
+                    && other.state.is_some()
+                    && other.is_reading_prompt()
+                    && other.is_prefilling()
+                    && other.history == sequence.history
+            })
     }
 
     /// Reads a piece of at most `most` tokens and answers how many it had.

@@ -1,6 +1,6 @@
 //! Prompts that share a prefix.
 
-use crate::support::{ROWS, engine, engine_with, eventually, ids, noting, request, run};
+use crate::support::{Answer, ROWS, engine, engine_with, eventually, ids, noting, request, run};
 use lily_engine::testing::{CallKind, ScriptedBackend};
 use lily_engine::{EngineOptions, GenerationRequest, TokenId};
 
@@ -47,6 +47,43 @@ fn the_same_prompt_again() {
     assert_eq!(first.ids, again.ids);
     assert_eq!((first.usage.cached_tokens, again.usage.cached_tokens), (0, 39));
     assert_eq!(*read.lock().unwrap(), [39, 1, 1]);
+}
+
+/// The choices of one request come at once: their prompt is read by one of them, and the others begin from its snapshot.
+#[test]
+fn the_same_prompt_at_once_is_read_once() {
+    let (read, script) = noting(|call| (call.kind == CallKind::Prefill).then_some(call.consumed));
+    let engine = engine(ScriptedBackend::new(ROWS).chunk(16).script(script));
+    let generations: Vec<_> =
+        (0..4).map(|_| engine.generate(request(&prompt(100), 5)).expect("the request is taken")).collect();
+    let answers: Vec<Answer> = generations.into_iter().map(Answer::of).collect();
+    assert!(answers.iter().all(|answer| answer.ids == answers[0].ids && answer.error.is_none()));
+    let cached: Vec<usize> = answers.iter().map(|answer| answer.usage.cached_tokens).collect();
+    assert_eq!(cached, [0, 99, 99, 99]);
+    assert_eq!(read.lock().unwrap().iter().sum::<usize>(), 100 + 3);
+}
+
+/// Without a cache there is nothing to wait for: each reads for itself, and none starves.
+#[test]
+fn the_same_prompt_at_once_without_a_cache() {
+    let options = EngineOptions { snapshot_budget: 0, ..EngineOptions::default() };
+    let engine = engine_with(ScriptedBackend::new(ROWS).chunk(16), options);
+    let generations: Vec<_> =
+        (0..4).map(|_| engine.generate(request(&prompt(100), 5)).expect("the request is taken")).collect();
+    for generation in generations {
+        let answer = Answer::of(generation);
+        assert_eq!((answer.ids.len(), answer.usage.cached_tokens), (5, 0));
+    }
+}
+
+/// A snapshot that does not fit the budget is not waited for twice.
+#[test]
+fn the_same_prompt_at_once_with_a_cache_too_small() {
+    let options = EngineOptions { snapshot_budget: 1, ..EngineOptions::default() };
+    let engine = engine_with(ScriptedBackend::new(ROWS).chunk(16), options);
+    let generations: Vec<_> =
+        (0..4).map(|_| engine.generate(request(&prompt(100), 5)).expect("the request is taken")).collect();
+    assert!(generations.into_iter().map(Answer::of).all(|answer| answer.ids.len() == 5));
 }
 
 #[test]
