@@ -4,6 +4,7 @@
 //! - [`Recorder`]: what to launch in program order; dependency levels from what each launch reads and writes; a
 //!   [`Report`] of launches, levels and bytes before anything is run.
 
+mod backend;
 mod buffer;
 pub mod device;
 mod error;
@@ -16,12 +17,13 @@ mod state;
 mod switches;
 pub mod weights;
 
+pub use backend::{DEFAULT_PREFILL_CHUNK, GpuBackend, GpuOptions, GpuState, OpTime};
 pub use buffer::{Buffer, View};
 pub use device::{Device, Limits, Pass, Program, Ticket};
 pub use error::GpuError;
 pub use kernel::Kernel;
 pub use memory_plan::MemoryPlan;
 pub use model::GpuModel;
-pub use recorder::{Dispatch, RecordError, Recorder, Recording, Report};
+pub use recorder::{Dispatch, RecordError, Recorder, Recording, Report as PlanReport};
 pub use state::{GdnState, GpuSnapshot, KvState, LayerState, StateBuffers, StateSize};
-pub use switches::{Optimisation, Switches};
+pub use switches::{Optimisation, Phase, Switches};

@@ -37,6 +37,15 @@ pub enum Optimisation {
     FixedBlocks,
 }
 
+/// The two phases of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Many tokens at once.
+    Prefill,
+    /// One token after the other.
+    Decode,
+}
+
 impl Optimisation {
     /// All of them.
     pub const ALL: [Self; 15] = [
@@ -56,6 +65,18 @@ impl Optimisation {
         Self::GqaPack,
         Self::FixedBlocks,
     ];
+
+    /// When it matters.
+    pub const fn phase(self) -> Phase {
+        match self {
+            Self::FusedDequant
+            | Self::GpuRouting
+            | Self::AdaptiveTiles
+            | Self::RegisterScan
+            | Self::ChunkedPrefill => Phase::Prefill,
+            _ => Phase::Decode,
+        }
+    }
 
     /// Its name.
     pub const fn name(self) -> &'static str {

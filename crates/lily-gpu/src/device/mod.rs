@@ -16,6 +16,7 @@
 
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
+mod dry;
 #[cfg(feature = "emulator")]
 mod emulator;
 #[cfg(feature = "emulator")]
@@ -23,6 +24,7 @@ mod host_memory;
 
 #[cfg(not(target_os = "macos"))]
 pub use cuda::{CudaDevice, CudaOptions};
+pub use dry::DryDevice;
 #[cfg(feature = "emulator")]
 pub use emulator::EmulatorDevice;
 
@@ -92,6 +94,11 @@ pub trait Device: Send + Sync + 'static {
 
     /// One line for people: name, driver, compiler.
     fn describe(&self) -> String;
+
+    /// The instruction set where kernels exist for a particular one, such as `sm_90a`; empty otherwise.
+    fn architecture(&self) -> &str {
+        ""
+    }
 
     /// What it can hold.
     fn limits(&self) -> Limits;

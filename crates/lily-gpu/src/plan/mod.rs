@@ -10,3 +10,7 @@
 //! | head | in the step | `prefill::record_logits(recorder, model, temporaries, rows)`: residual rows of a range to `temporaries.logits`, f32 `[rows, vocab]` |
 //! | choice | `choice::record(recorder, model, state, temporaries, sampling)`: logits to the next token, into the step words (token, position + 1, counters) and the output ring | |
 //! | buckets | `decode::bucket(context)`: the smallest bucket that holds so many positions | |
+
+pub mod prefill;
+
+pub mod decode;

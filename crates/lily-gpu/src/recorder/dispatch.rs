@@ -62,8 +62,8 @@ pub struct DispatchBuilder<'a> {
     groups: [u32; 3],
     label: Cow<'static, str>,
     bound: Vec<Option<View>>,
-    /// Bytes that a binding really moves, where that is less than its view.
-    traffic: Vec<Option<u64>>,
+    /// Bytes that a binding really reads and writes, where that is less than its view.
+    traffic: Vec<Option<[u64; 2]>>,
     params: Vec<u8>,
     fields_set: Vec<bool>,
     error: Option<String>,
@@ -96,11 +96,11 @@ impl<'a> DispatchBuilder<'a> {
         self
     }
 
-    /// Says how many bytes of an argument the launch really touches, for kernels that gather: the default is the whole
-    /// view (twice for arguments that are read and written).
-    pub fn traffic(mut self, name: &str, bytes: usize) -> Self {
+    /// Says how many bytes of an argument the launch really reads and writes, for kernels that gather: the default is the
+    /// whole view.
+    pub fn traffic(mut self, name: &str, read: usize, written: usize) -> Self {
         match self.index(name) {
-            Some(index) => self.traffic[index] = Some(bytes as u64),
+            Some(index) => self.traffic[index] = Some([read as u64, written as u64]),
             None => self.fail(format!("it has no buffer argument {name}")),
         }
         self
@@ -171,9 +171,14 @@ impl<'a> DispatchBuilder<'a> {
             if view.bytes() == 0 {
                 return Err(format!("{} is bound to nothing", binding.name));
             }
-            let bytes = traffic.unwrap_or(view.bytes() as u64);
-            read += if binding.access == Access::Write { 0 } else { bytes };
-            written += if binding.access == Access::Read { 0 } else { bytes };
+            let bytes = view.bytes() as u64;
+            let [bytes_read, bytes_written] = traffic.unwrap_or(match binding.access {
+                Access::Read => [bytes, 0],
+                Access::Write => [0, bytes],
+                Access::ReadWrite => [bytes, bytes],
+            });
+            read += bytes_read;
+            written += bytes_written;
             bindings.push(Bound { index: binding.index, view, access: binding.access });
         }
         for (at, one) in bindings.iter().enumerate() {

@@ -68,6 +68,14 @@ impl Recording {
         self.dispatches.last().map_or(0, |last| last.level as usize + 1)
     }
 
+    /// Each dispatch as a recording of its own, in order: to look at what one leaves behind.
+    pub fn steps(&self) -> impl Iterator<Item = Self> + '_ {
+        self.dispatches.iter().map(|dispatch| {
+            let alone = Dispatch { level: 0, after: Vec::new(), ..dispatch.clone() };
+            Self { dispatches: vec![alone] }
+        })
+    }
+
     /// Launches, levels and bytes.
     pub fn report(&self) -> Report {
         Report::of(self)

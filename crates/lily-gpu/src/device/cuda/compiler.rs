@@ -3,7 +3,12 @@
 use super::{cache, cache::Cache, driver};
 use crate::GpuError;
 use cudarc::nvrtc::{result, sys};
-use std::ffi::{CStr, CString, c_char, c_int};
+use lily_kernels::{Platform, Specialisation};
+use rayon::prelude::*;
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    path::PathBuf,
+};
 
 /// Compiles, or finds what was compiled before.
 pub(super) struct Compiler {
@@ -17,6 +22,12 @@ pub(super) struct Compiler {
 impl Compiler {
     /// For a device of this compute capability. Nothing but Hopper's own instructions needs the `a` targets.
     pub(super) fn new(cache: Cache, (major, minor): (u32, u32)) -> Result<Self, GpuError> {
+        let suffix = if (major, minor) == (9, 0) { "a" } else { "" };
+        Self::for_architecture(cache, format!("sm_{major}{minor}{suffix}"))
+    }
+
+    /// For a named architecture.
+    pub(super) fn for_architecture(cache: Cache, architecture: String) -> Result<Self, GpuError> {
         driver::preload_nvrtc();
         // SAFETY: loading the library runs its constructors and nothing of ours.
         if !unsafe { sys::is_culib_present() } {
@@ -27,17 +38,12 @@ impl Compiler {
                     .to_owned(),
             });
         }
-        let suffix = if (major, minor) == (9, 0) { "a" } else { "" };
         let (mut nvrtc_major, mut nvrtc_minor) = (0, 0);
         // SAFETY: both pointers are to integers of ours.
         unsafe { sys::nvrtcVersion(&mut nvrtc_major, &mut nvrtc_minor) }
             .result()
             .map_err(|error| GpuError::Device { call: "nvrtcVersion".to_owned(), what: error.to_string() })?;
-        Ok(Self {
-            cache,
-            architecture: format!("sm_{major}{minor}{suffix}"),
-            version: format!("{nvrtc_major}.{nvrtc_minor}"),
-        })
+        Ok(Self { cache, architecture, version: format!("{nvrtc_major}.{nvrtc_minor}") })
     }
 
     /// Machine code of a whole text.
@@ -55,6 +61,25 @@ impl Compiler {
         self.cache.put(&hash, &code);
         Ok(code)
     }
+}
+
+/// Compiles kernels for an architecture (as `sm_90a`) without a device, into the cache where a machine that has one finds
+/// them. Answers the bytes of each one's machine code, or what the compiler said.
+///
+/// # Errors
+/// [`GpuError::Unavailable`] without NVRTC.
+pub fn compile_offline(
+    architecture: &str,
+    kernels: &[(Specialisation, String)],
+    cache: Option<PathBuf>,
+) -> Result<Vec<(String, Result<usize, GpuError>)>, GpuError> {
+    let compiler = Compiler::for_architecture(Cache::new(cache), architecture.to_owned())?;
+    let one = |(specialisation, entry): &(Specialisation, String)| {
+        let name = specialisation.key();
+        let code = compiler.compile(&name, &specialisation.source(Platform::Cuda));
+        (format!("{name} {entry}"), code.map(|code| code.len()))
+    };
+    Ok(kernels.par_iter().map(one).collect())
 }
 
 /// A program, destroyed when dropped.

@@ -11,9 +11,6 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
-/// Shared memory that a kernel may have without asking.
-const STATIC_LIMIT: usize = 48 * 1024;
-
 /// A module's machine code on the device, unloaded when the last function of it goes.
 struct Module {
     context: Arc<Context>,
@@ -42,7 +39,7 @@ impl Drop for Module {
 #[derive(Clone)]
 pub(super) struct Function {
     pub(super) handle: sys::CUfunction,
-    /// Bytes of dynamic shared memory of each launch: the module's constant `<entry>_dynamic_shared`, else none.
+    /// Bytes of dynamic shared memory of each launch.
     pub(super) shared: u32,
     /// The kernel waits for its predecessor by itself (`DEP_WAIT`), so it may be launched before that has ended.
     pub(super) waits: bool,
@@ -68,6 +65,8 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) entry: String,
     pub(super) source: String,
+    /// Bytes of dynamic shared memory that it wants.
+    pub(super) shared: u32,
 }
 
 impl Pending {
@@ -96,7 +95,7 @@ impl Pending {
 }
 
 fn make(context: &Arc<Context>, compiler: &Compiler, request: &Request) -> Result<Function, GpuError> {
-    let Request { name, entry, source } = request;
+    let Request { name, entry, source, .. } = request;
     let code = compiler.compile(name, source)?;
     context.enter()?;
     // SAFETY: the code is a whole cubin, made by NVRTC for this device.
@@ -112,7 +111,7 @@ fn make(context: &Arc<Context>, compiler: &Compiler, request: &Request) -> Resul
     let handle = named(&format!("cuModuleGetFunction of {entry}"), unsafe {
         result::module::get_function(module.module, c_entry)
     })?;
-    let shared = dynamic_shared(&module, entry)?;
+    let shared = request.shared;
     if shared > 0 {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function belongs to the loaded module.
@@ -135,33 +134,25 @@ fn make(context: &Arc<Context>, compiler: &Compiler, request: &Request) -> Resul
     Ok(Function { handle, shared, waits: waits(source, entry), _module: module })
 }
 
-/// The value of the module's constant `<entry>_dynamic_shared`, in bytes; 0 without one.
-fn dynamic_shared(module: &Module, entry: &str) -> Result<u32, GpuError> {
-    let Ok(symbol) = CString::new(format!("{entry}_dynamic_shared")) else { return Ok(0) };
-    // SAFETY: the module is loaded.
-    let Ok((address, bytes)) = (unsafe { result::module::get_global(module.module, symbol) }) else {
-        return Ok(0);
-    };
-    let mut value = [0_u32];
-    if bytes == size_of_val(&value) {
-        // SAFETY: the symbol has four bytes.
-        named("cuMemcpyDtoH", unsafe { result::memcpy_dtoh_sync(&mut value, address) })?;
-    }
-    tracing::debug!(entry, bytes = value[0], limit = STATIC_LIMIT, "dynamic shared memory");
-    Ok(value[0])
-}
-
-/// True if the body of the entry point waits for the launch before it by itself.
+/// True if the body of the entry point waits for the launch before it by itself: it says `DEP_WAIT()`, or names a macro
+/// that does.
 fn waits(source: &str, entry: &str) -> bool {
+    const WAIT: &str = "DEP_WAIT()";
     let starts: Vec<usize> = source.match_indices("KERNEL(").map(|(at, _)| at).collect();
     let own = starts.iter().position(|&at| {
         let rest = source[at + "KERNEL(".len()..].trim_start();
         rest.strip_prefix(entry).is_some_and(|rest| rest.trim_start().starts_with(','))
     });
-    own.is_some_and(|own| {
-        let end = starts.get(own + 1).copied().unwrap_or(source.len());
-        source[starts[own]..end].contains("DEP_WAIT()")
-    })
+    let Some(own) = own else { return false };
+    let body = &source[starts[own]..starts.get(own + 1).copied().unwrap_or(source.len())];
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let waiting_macro = |definition: &str| {
+        let end = definition.find(|c| !is_name(c)).unwrap_or(definition.len());
+        let (name, value) = definition.split_at(end);
+        value.contains(WAIT) && body.split(|c| !is_name(c)).any(|word| word == name)
+    };
+    let joined = source.replace("\\\n", " ");
+    body.contains(WAIT) || joined.lines().filter_map(|line| line.strip_prefix("#define ")).any(waiting_macro)
 }
 
 #[cfg(test)]
@@ -170,11 +161,14 @@ mod tests {
 
     #[test]
     fn only_the_entry_that_waits() {
-        let text = "#define KERNEL(name, threads, ...) x\nKERNEL(one, 32, IN(0, float, x)) { DEP_WAIT(); }\n\
-                    KERNEL(one_more, 32, IN(0, float, x)) { }\nKERNEL( two , 32) {\n DEP_WAIT();\n}\n";
+        let text = "#define KERNEL(name, threads, ...) x\n#define DEP_WAIT() asm\n#define BEGIN int x; \\\n DEP_WAIT(); f();\n\
+                    KERNEL(one, 32, IN(0, float, x)) { DEP_WAIT(); }\n\
+                    KERNEL(one_more, 32, IN(0, float, x)) { BEGINNING }\nKERNEL( two , 32) {\n DEP_WAIT();\n}\n\
+                    KERNEL(three, 32) {\n  BEGIN\n}\n";
         assert!(waits(text, "one"));
         assert!(!waits(text, "one_more"));
         assert!(waits(text, "two"));
-        assert!(!waits(text, "three"));
+        assert!(waits(text, "three"));
+        assert!(!waits(text, "four"));
     }
 }

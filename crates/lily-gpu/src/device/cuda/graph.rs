@@ -83,7 +83,8 @@ fn captured(stream: &Stream, launches: &[Launch], early: bool) -> Result<Draft, 
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is valid and captures nothing yet: the queue's lock is held.
     named("cuStreamBeginCapture", unsafe { result::stream::begin_capture(stream.handle(), mode) })?;
-    let launched = launches.iter().try_for_each(|launch| launch.on(stream.handle(), early));
+    let mut launches = launches.iter().enumerate();
+    let launched = launches.try_for_each(|(at, launch)| launch.on(stream.handle(), early && at > 0));
     // SAFETY: the stream captures. It must end whatever happened.
     let graph = named("cuStreamEndCapture", unsafe { result::stream::end_capture(stream.handle()) });
     launched?;

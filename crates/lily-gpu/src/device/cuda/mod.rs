@@ -4,8 +4,7 @@
 //! Kernels are compiled in the background from the moment they are asked for; the first launch waits for what is not
 //! there yet. Machine code is kept on disk ([`CudaOptions::cache`]).
 //!
-//! A kernel that needs more than 48 KB of shared memory declares
-//! `extern "C" __constant__ unsigned int <entry>_dynamic_shared = BYTES;` and takes them as `extern __shared__`.
+//! A kernel file's constant `SHARED`, if it has one, is the dynamic shared memory of its launches in bytes.
 
 mod cache;
 mod compiler;
@@ -15,6 +14,8 @@ mod graph;
 mod launch;
 mod memory;
 mod queue;
+
+pub use compiler::compile_offline;
 
 use super::{Device, Limits, Pass, Program, Ticket};
 use crate::{Buffer, GpuError, Kernel, Recording, View};
@@ -200,7 +201,11 @@ impl Queue {
     }
 
     fn run(&mut self, launches: &[Launch], early: bool) -> Result<Ticket, GpuError> {
-        launches.iter().try_for_each(|launch| launch.on(self.stream.handle(), early))?;
+        // The first waits for all of the submission before: a kernel may look early at what only its own submission does
+        // not write.
+        for (at, launch) in launches.iter().enumerate() {
+            launch.on(self.stream.handle(), early && at > 0)?;
+        }
         self.moments.mark(&self.stream)
     }
 }
@@ -212,6 +217,10 @@ impl Device for CudaDevice {
 
     fn describe(&self) -> String {
         self.description.clone()
+    }
+
+    fn architecture(&self) -> &str {
+        &self.compiler.architecture
     }
 
     fn limits(&self) -> Limits {
@@ -295,7 +304,9 @@ impl Device for CudaDevice {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         let pending = kernels.entry(format!("{key} {entry}")).or_insert_with(|| {
             let source = specialisation.source(Platform::Cuda);
-            let request = Request { name: key.clone(), entry: entry.to_owned(), source };
+            let shared =
+                specialisation.value("SHARED").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
+            let request = Request { name: key.clone(), entry: entry.to_owned(), source, shared };
             Pending::start(&self.context, &self.compiler, request)
         });
         Ok(Kernel::new(key, signature, pending.clone()))

@@ -1,0 +1,131 @@
+//! Matrix times one row, with what stands around it folded in ("row-gemv").
+
+use super::{Step, format_constants, groups};
+use crate::{
+    GpuError, Optimisation, View,
+    weights::{MatrixGroup, MatrixView},
+};
+
+/// What is folded into a product.
+pub(super) enum Around<'a> {
+    /// `y = W rms_norm(x)`.
+    Norm { gain: &'a View, eps: f32 },
+    /// `y += W x`.
+    Add,
+    /// `y += W (rms_norm_heads(x) * silu(z))`, heads of `head` elements.
+    Gated { z: &'a View, gain: &'a View, head: usize, eps: f32 },
+}
+
+/// Launch shape of a product: output rows in flight per lane, simdgroups per threadgroup, simdgroups that share a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) rows: usize,
+    pub(super) simdgroups: usize,
+    pub(super) split: usize,
+}
+
+/// Rows of a matrix of `cols` columns that a simdgroup of 32 lanes has side by side.
+pub(super) fn side(cols: usize) -> usize {
+    let chunks = cols / 32;
+    let lanes = [16, 8, 4, 2, 1].into_iter().find(|&lanes| chunks > lanes).map_or(1, |lanes| 2 * lanes);
+    32 / lanes
+}
+
+impl Shape {
+    /// Rows that a threadgroup takes at a time.
+    pub(super) fn tile(self, cols: usize) -> usize {
+        self.simdgroups / self.split * self.rows * side(cols)
+    }
+
+    /// The shape for `rows` outputs of `cols` inputs: few rows are shared by more simdgroups, so that the device is full.
+    fn of(rows: usize, cols: usize) -> Self {
+        let wide = cols >= 2048;
+        match rows {
+            100_000.. => Self { rows: 4, simdgroups: 4, split: if wide { 2 } else { 1 } },
+            8_000.. => Self { rows: 4, simdgroups: 4, split: if wide { 2 } else { 1 } },
+            _ if cols >= 4096 => Self { rows: 2, simdgroups: 8, split: 4 },
+            _ if wide => Self { rows: 2, simdgroups: 4, split: 2 },
+            _ => Self { rows: 2, simdgroups: 4, split: 1 },
+        }
+    }
+}
+
+/// Records `y = W x` with what is around it.
+pub(super) fn gemv(
+    step: &mut Step<'_>,
+    w: &MatrixView,
+    x: &View,
+    y: &View,
+    around: &Around<'_>,
+    label: &'static str,
+) -> Result<(), GpuError> {
+    let shape = if step.model.switches.has(Optimisation::RowGemv) {
+        Shape::of(w.rows, w.cols)
+    } else {
+        // A threadgroup for each row.
+        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 } }
+    };
+    let mut constants = vec![
+        ("K", w.cols as i64),
+        ("ROWS", shape.rows as i64),
+        ("SIMDGROUPS", shape.simdgroups as i64),
+        ("SPLIT", shape.split as i64),
+    ];
+    constants.extend(format_constants(w.format));
+    let entry = match around {
+        Around::Norm { .. } => "gemv_norm",
+        Around::Add => "gemv_add",
+        Around::Gated { head, .. } => {
+            constants.push(("HEAD", *head as i64));
+            "gemv_gated"
+        }
+    };
+    let kernel = step.model.kernel("gemv", &constants, entry)?;
+    let dispatch = step
+        .recorder
+        .dispatch(&kernel, [groups(w.rows, shape.tile(w.cols)), 1, 1])
+        .label(label)
+        .bind("w", &w.codes)
+        .bind("scales", &w.scales)
+        .bind("biases", &w.biases)
+        .bind("x", &x.slice(0, w.cols * 4))
+        .bind("y", &y.slice(0, w.rows * 4))
+        .param("rows", w.rows)
+        .param("stride", 0_u32);
+    match around {
+        Around::Norm { gain, eps } => drop(dispatch.bind("gain", gain).param("eps", *eps)),
+        Around::Add => drop(dispatch),
+        Around::Gated { z, gain, eps, .. } => {
+            drop(dispatch.bind("z", z).bind("gain", gain).param("eps", *eps));
+        }
+    }
+    Ok(())
+}
+
+/// A product for each run of matrices of one format.
+pub(super) fn gemv_group(
+    step: &mut Step<'_>,
+    group: &MatrixGroup,
+    x: &View,
+    y: &View,
+    around: &Around<'_>,
+    label: &'static str,
+) -> Result<(), GpuError> {
+    for (first, matrix) in &group.segments {
+        gemv(step, matrix, x, &y.slice(first * 4, matrix.rows * 4), around, label)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shape, side};
+
+    #[test]
+    fn narrow_rows_lie_side_by_side() {
+        let found = [32, 64, 96, 128, 256, 320, 512, 1024, 2048, 4096].map(side);
+        assert_eq!(found, [32, 16, 8, 8, 4, 2, 2, 1, 1, 1]);
+        assert_eq!(Shape { rows: 4, simdgroups: 4, split: 2 }.tile(2048), 8);
+        assert_eq!(Shape { rows: 2, simdgroups: 4, split: 1 }.tile(320), 16);
+    }
+}

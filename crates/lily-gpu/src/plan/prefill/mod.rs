@@ -1,0 +1,124 @@
+//! The prefill plan: a chunk of a prompt through all layers.
+//!
+//! Per layer, as in DESIGN's formulas: norm; input projection; mixer ([`gdn`] or [`attention`]); output projection onto the
+//! residual; norm; router, routing, grouped products with the experts' weights ([`moe`]). All activations between launches
+//! are bf16, the residual stream, gates, router logits and recurrent state f32. Everything that a chunk needs lies in
+//! [`PrefillTemporaries`]; what stays behind is in [`StateBuffers`]. Which kernel file serves which product is decided in
+//! [`routes`], once per recording and by shape alone.
+
+mod attention;
+mod gdn;
+mod head;
+mod moe;
+mod products;
+mod routes;
+mod temporaries;
+
+pub use head::record_logits;
+pub use routes::{Routes, describe_routes};
+pub use temporaries::PrefillTemporaries;
+
+use crate::{GpuError, GpuModel, LayerState, Recorder, StateBuffers, View, weights::MixerWeights};
+
+/// A run of tokens of one sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// How many.
+    pub rows: usize,
+    /// Position of the first.
+    pub position: usize,
+}
+
+/// Records `chunk.rows` ids of `temporaries.tokens`, at positions from `chunk.position` on, through all layers to the
+/// residual rows.
+///
+/// # Errors
+/// [`GpuError::Unsupported`] for dimensions or formats that no kernel serves, [`GpuError::Kernel`].
+pub fn record_chunk(
+    recorder: &mut Recorder,
+    model: &GpuModel,
+    state: &StateBuffers,
+    temporaries: &PrefillTemporaries,
+    chunk: Chunk,
+) -> Result<(), GpuError> {
+    if chunk.rows == 0 || chunk.rows > temporaries.limit {
+        let what = format!("{} rows, 1 to {} fit", chunk.rows, temporaries.limit);
+        return Err(GpuError::Unsupported { name: "a prefill chunk".to_owned(), what });
+    }
+    if state.capacity < chunk.position + chunk.rows {
+        let what = format!("its KV rows end at {}, before {}", state.capacity, chunk.position + chunk.rows);
+        return Err(GpuError::Unsupported { name: "a prefill chunk".to_owned(), what });
+    }
+    let routes = Routes::new(model)?;
+    let mut pass = ChunkPass { recorder, model, temporaries, chunk, routes, capacity: state.capacity };
+    pass.embed()?;
+    for (layer, state) in model.weights.layers.iter().zip(&state.layers) {
+        match (&layer.mixer, state) {
+            (MixerWeights::Gdn(weights), LayerState::Gdn(state)) => {
+                pass.gated_delta_net(&layer.input_norm, weights, state)?;
+            }
+            (MixerWeights::Attention(weights), LayerState::Attention(state)) => {
+                pass.attention(&layer.input_norm, weights, state)?;
+            }
+            _ => {
+                return Err(GpuError::Unsupported {
+                    name: "a sequence's state".to_owned(),
+                    what: "it is of another model".to_owned(),
+                });
+            }
+        }
+        pass.mixture_of_experts(&layer.post_norm, &layer.moe)?;
+    }
+    Ok(())
+}
+
+/// A chunk while it is being recorded.
+struct ChunkPass<'a> {
+    recorder: &'a mut Recorder,
+    model: &'a GpuModel,
+    temporaries: &'a PrefillTemporaries,
+    chunk: Chunk,
+    routes: Routes,
+    /// Positions that the KV buffers have room for.
+    capacity: usize,
+}
+
+impl ChunkPass<'_> {
+    /// The tokens' embedding rows: the residual stream before the first layer.
+    fn embed(&mut self) -> Result<(), GpuError> {
+        let (rows, w) = (self.chunk.rows, &self.model.weights.embed_tokens);
+        let mut constants = vec![("DIM", w.cols as i64)];
+        constants.extend(products::format_constants(w.format));
+        let kernel = self.model.kernel("embedding_rows", &constants, "embedding_rows")?;
+        self.recorder
+            .dispatch(&kernel, [rows as u32, 1, 1])
+            .bind("tokens", &self.temporaries.tokens.slice(0, 4 * rows))
+            .bind("w", &w.codes)
+            .traffic("w", rows * w.row_bytes(), 0)
+            .bind("scales", &w.scales)
+            .traffic("scales", 0, 0)
+            .bind("biases", &w.biases)
+            .traffic("biases", 0, 0)
+            .bind("x", &self.temporaries.residual.of(rows))
+            .param("vocabulary", w.rows)
+            .label("embedding");
+        Ok(())
+    }
+
+    /// Norms the residual rows into `normed`, and leaves their scales for the router.
+    fn norm(&mut self, gain: &View, permuted: bool, label: &'static str) -> Result<(), GpuError> {
+        let config = &self.model.config;
+        let (rows, t) = (self.chunk.rows, self.temporaries);
+        let constants = [("DIM", config.hidden_size as i64), ("PERMUTED", i64::from(permuted))];
+        let kernel = self.model.kernel("rms_norm_rows", &constants, "rms_norm_rows")?;
+        self.recorder
+            .dispatch(&kernel, [rows as u32, 1, 1])
+            .bind("x", &t.residual.of(rows))
+            .bind("gain", gain)
+            .bind("y", &t.normed.of(rows))
+            .bind("scale", &t.scale.of(rows))
+            .param("eps", config.rms_norm_eps)
+            .label(label);
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Which kernel serves which product: by platform, format and shape, never by trial.
+
+use crate::{
+    GpuError, GpuModel, Optimisation,
+    weights::{Element, MatrixGroup, MatrixView, MixerWeights, MoeWeights},
+};
+
+/// The elements of a head of Gated DeltaNet that the kernels are written for.
+const GDN_HEAD: usize = 128;
+/// The taps of its convolution.
+const CONV_WIDTH: usize = 4;
+/// The elements of an attention head that the Hopper kernel is written for, and that a head must be a multiple of.
+const ATTENTION_HEAD: usize = 256;
+
+/// What the device offers, and what is switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routes {
+    /// The instruction set has `wgmma`, and the overrides under `kernels/cuda` may be used.
+    hopper: bool,
+    /// Tiles by the rows per expert.
+    adaptive_tiles: bool,
+}
+
+impl Routes {
+    /// For a model on its device.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] for dimensions that no kernel of prefill serves.
+    pub fn new(model: &GpuModel) -> Result<Self, GpuError> {
+        let config = &model.config;
+        let unsupported =
+            |name: &str, what: String| Err(GpuError::Unsupported { name: name.to_owned(), what });
+        let gdn = &config.gated_delta_net;
+        if gdn.key_head_dim != GDN_HEAD || gdn.value_head_dim != GDN_HEAD || gdn.conv_width != CONV_WIDTH {
+            let found = (gdn.key_head_dim, gdn.value_head_dim, gdn.conv_width);
+            return unsupported(
+                "Gated DeltaNet",
+                format!("the kernels take heads of 128 and a convolution of 4, not {found:?}"),
+            );
+        }
+        let attention = &config.attention;
+        if !attention.head_dim.is_multiple_of(ATTENTION_HEAD) || !attention.rotary_dim.is_power_of_two() {
+            let found = (attention.head_dim, attention.rotary_dim);
+            return unsupported(
+                "attention",
+                format!(
+                    "the kernels take heads of 256 n elements, a power of two of them rotary, not {found:?}"
+                ),
+            );
+        }
+        let widths = [config.hidden_size, config.moe.inner, config.moe.shared_inner];
+        if widths.iter().any(|width| !width.is_multiple_of(64)) || config.moe.experts > 1024 {
+            return unsupported(
+                "the experts",
+                format!("the kernels take widths of 64 n and up to 1024 experts, not {widths:?}"),
+            );
+        }
+        Ok(Self {
+            hopper: model.device.architecture() == "sm_90a",
+            adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
+        })
+    }
+
+    /// True if a product with this matrix takes weights as register operands of `wgmma`: its rows are then stored permuted
+    /// (`kernels/rows.h`).
+    pub(super) fn is_register_operand(self, matrix: &MatrixView) -> bool {
+        let format = matrix.format;
+        self.hopper
+            && format.bits == 4
+            && format.group == 64
+            && format.element == Element::Bf16
+            && matrix.cols.is_multiple_of(128)
+    }
+
+    /// The same for all matrices of a group: they share their input.
+    pub(super) fn are_register_operands(self, group: &MatrixGroup) -> bool {
+        group.segments.iter().all(|(_, matrix)| self.is_register_operand(matrix))
+    }
+
+    /// The same for all experts of a layer: products in and out, routed and shared, go one way.
+    pub(super) fn moe_has_register_operands(self, moe: &MoeWeights) -> bool {
+        [&moe.experts.gate, &moe.experts.up, &moe.experts.down, &moe.shared_down]
+            .into_iter()
+            .all(|matrix| self.is_register_operand(matrix))
+            && self.are_register_operands(&moe.shared_in)
+    }
+
+    /// Attention on `wgmma`.
+    pub(super) fn has_attention_override(self, head_dim: usize) -> bool {
+        self.hopper && head_dim == ATTENTION_HEAD
+    }
+
+    /// Tiles chosen from the rows per expert.
+    pub(super) fn adapts_tiles(self) -> bool {
+        self.adaptive_tiles
+    }
+
+    /// Rows of a tile of the portable kernels, for `rows` rows of a matrix (on average).
+    pub(super) fn portable_tile(self, rows: usize) -> usize {
+        match rows {
+            _ if !self.adaptive_tiles => 64,
+            0..=16 => 16,
+            17..=32 => 32,
+            _ => 64,
+        }
+    }
+}
+
+/// The routes of a model's prefill, one line each, for reports.
+///
+/// # Errors
+/// As [`Routes::new`].
+pub fn describe_routes(model: &GpuModel) -> Result<Vec<String>, GpuError> {
+    let routes = Routes::new(model)?;
+    let way = |fast: bool| if fast { "wgmma, weights dequantised in registers" } else { "portable tiles" };
+    let mut lines = Vec::new();
+    let mut push = |line: String| {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for layer in &model.weights.layers {
+        match &layer.mixer {
+            MixerWeights::Gdn(gdn) => {
+                push(format!("gdn.in_proj: {}", way(routes.are_register_operands(&gdn.in_proj))));
+                push(format!("gdn.out_proj: {}", way(routes.is_register_operand(&gdn.out_proj))));
+            }
+            MixerWeights::Attention(attention) => {
+                push(format!("attention.in_proj: {}", way(routes.are_register_operands(&attention.in_proj))));
+                push(format!("attention.out_proj: {}", way(routes.is_register_operand(&attention.out_proj))));
+                let fast = routes.has_attention_override(model.config.attention.head_dim);
+                push(format!("attention: {}", if fast { "wgmma" } else { "portable tiles" }));
+            }
+        }
+        push(format!("experts: {}", way(routes.moe_has_register_operands(&layer.moe))));
+    }
+    Ok(lines)
+}
