@@ -1,7 +1,7 @@
 // The router's choice, made again by one simdgroup of each threadgroup that needs it: cheaper than a level of its own.
 // ids: the TOPK experts with the greatest logits (of equal ones the lowest id first); weights: their shares of the softmax,
 // renormalised to sum to one if RENORMALISE.
-template <int Experts, int Topk, bool Renormalise> FN void top_experts(gptr<const float> logits, tptr<uint> ids, tptr<float> weights, uint lane) {
+template <int Experts, int Topk, bool Renormalise> FN void choose_experts(gptr<const float> logits, tptr<uint> ids, tptr<float> weights, uint lane) {
   enum { Per = (Experts + 31) / 32 };
   uint key[Per];
   float best = 0.0f, total = 0.0f, mine = 0.0f;

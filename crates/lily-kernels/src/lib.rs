@@ -18,6 +18,7 @@ mod catalog;
 mod error;
 pub mod reference;
 mod rotary_table;
+pub mod sampling;
 mod signature;
 mod source;
 mod specialisation;

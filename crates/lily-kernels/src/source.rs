@@ -43,6 +43,7 @@ const SHARED: &[Part] = &[
     part!("rotary.h"),
     part!("top_experts.h"),
     part!("random.h"),
+    part!("sampling.h"),
 ];
 
 const METAL_TILES: Part = part!("platform/metal_tiles.h");

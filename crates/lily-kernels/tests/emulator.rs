@@ -68,7 +68,8 @@ fn calls_that_do_not_fit_are_refused() {
         faults.any(FaultKind::BadCall) && faults.to_string().contains("4 bytes of parameters"),
         "{faults}"
     );
-    let faults = module.run("right", [1, 1, 1], &mut [&mut memory.0[4..]], &[0; 4]).expect_err("offset");
+    let faults =
+        module.run("right", [1, 1, 1], &mut [&mut memory.0[2..]], &[0; 4]).expect_err("an odd address");
     assert!(faults.any(FaultKind::Misaligned), "{faults}");
 }
 

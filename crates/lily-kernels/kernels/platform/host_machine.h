@@ -170,7 +170,7 @@ inline bool access(Region* r, const void* p, size_t bytes, size_t align, bool wr
     fail(OUT_OF_BOUNDS, "%s of %zu bytes at offset %td of '%s', which has %zu bytes", write ? "write" : "read", bytes, (const char*)p - r->base, r->name, r->bytes);
     return false;
   }
-  if (off % align) { fail(MISALIGNED, "offset %zu of '%s' is not a multiple of %zu", off, r->name, align); return false; }
+  if ((uintptr_t)p % align) { fail(MISALIGNED, "offset %zu of '%s' is not at a multiple of %zu", off, r->name, align); return false; }
 #if KD_CHECK >= 2
   if (!r->tracked) return true;
   Machine* m = cur; Stamp now; now.run = m->run; now.group = m->group; now.tg_epoch = r->threadgroup ? m->tg_epoch : m->device_epoch;

@@ -1,5 +1,9 @@
 //! Kernels that choose the next token.
 
-use super::Entry;
+use super::{Entry, kernel};
 
-pub(super) const FILES: &[Entry] = &[];
+pub(super) const FILES: &[Entry] = &[
+    kernel!("sample", "sample_blocks"),
+    kernel!("sample", "sample_choose"),
+    kernel!("sample", "sample_whole"),
+];

@@ -16,7 +16,7 @@ pub struct Module {
 /// Memory that a kernel is given.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
-    /// First byte, aligned to 16.
+    /// First byte.
     pub data: *mut u8,
     /// Bytes.
     pub len: usize,
@@ -45,8 +45,6 @@ type Run =
 
 /// Faults that are kept word for word: at most four of each of seven kinds.
 const ROOM: usize = 28;
-/// Vectors of 16 bytes are the widest that the dialect has.
-const ALIGNMENT: usize = 16;
 
 impl Module {
     /// Compiles with every check.
@@ -123,11 +121,6 @@ impl Module {
         let mut names = Vec::with_capacity(buffers.len());
         let mut arguments = Vec::with_capacity(buffers.len() + 1);
         for (binding, memory) in signature.bindings.iter().zip(buffers) {
-            if memory.len > 0 && !(memory.data as usize).is_multiple_of(ALIGNMENT) {
-                let message =
-                    format!("`{}` of `{entry}` does not start at a multiple of {ALIGNMENT}", binding.name);
-                return Err(Faults { first: vec![Fault { kind: FaultKind::Misaligned, message }], total: 1 });
-            }
             let name = CString::new(binding.name.as_str()).unwrap_or_default();
             arguments.push(Argument {
                 data: memory.data,

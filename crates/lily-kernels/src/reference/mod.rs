@@ -28,6 +28,7 @@ mod rms_norm;
 mod rotary;
 mod router;
 mod rows;
+mod sampling;
 mod softmax;
 mod state;
 
@@ -49,6 +50,7 @@ pub use rms_norm::rms_norm;
 pub use rotary::Rotary;
 pub use router::{Route, route, route_forced};
 pub use rows::{RowSource, Rows};
+pub use sampling::{Sampling, adjust_logits, choose, gumbel, word};
 pub use softmax::softmax;
 pub use state::{LayerState, State};
 

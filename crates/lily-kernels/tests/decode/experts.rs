@@ -256,7 +256,7 @@ fn the_same_in_parts() {
     let parts = Kernel::new("expert_parts", &[("K", 320), ("EXPERTS", 32)]);
     let mut routes = Buffer::zeros(4 * (2 * TOPK + 1));
     parts.run(
-        "route_step",
+        "top_experts",
         [1, 1, 1],
         &mut [("logits", &mut Buffer::f32(&wanted.logits)), ("routes", &mut routes)],
         &[],
@@ -326,7 +326,7 @@ fn ties_and_plain_shares() {
     logits[37] = 1.0;
     let mut routes = Buffer::zeros(4 * 7);
     parts.run(
-        "route_step",
+        "top_experts",
         [1, 1, 1],
         &mut [("logits", &mut Buffer::f32(&logits)), ("routes", &mut routes)],
         &[],

@@ -31,6 +31,7 @@ impl Shape {
                 ("ROWS", rows),
                 ("SIMDGROUPS", simdgroups),
                 ("SPLIT", split),
+                ("SWEEPS", i64::from(self.sweeps > 1)),
             ],
         )
     }
