@@ -1,4 +1,4 @@
-"""The official anthropic client against a running server (LILY_URL): messages, streaming, thinking, counting."""
+"""The official anthropic client against a running server (LILY_URL): messages, streaming, thinking, tools, counting."""
 
 import os
 import sys
@@ -30,10 +30,34 @@ count = client.messages.count_tokens(model="local", messages=ask, system="Be bri
 total = answer.usage.input_tokens + (answer.usage.cache_read_input_tokens or 0)
 assert count.input_tokens == total, (count, answer.usage)
 
+tool = {
+    "name": "get_weather",
+    "description": "The weather in a city now.",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+weather = [{"role": "user", "content": "What is the weather in Oslo right now?"}]
+calling = {"model": "local", "max_tokens": 300, "messages": weather, "tools": [tool], "extra_body": {"temperature": 0}}
+for choice in ({"type": "auto"}, {"type": "any"}, {"type": "tool", "name": "get_weather"}):
+    call = client.messages.create(**calling, tool_choice=choice)
+    assert call.stop_reason == "tool_use", (choice, call)
+    block = next(block for block in call.content if block.type == "tool_use")
+    assert block.name == "get_weather" and "Oslo" in block.input["city"], block
+
+with client.messages.stream(**calling) as stream:
+    for event in stream:
+        pass
+    final = stream.get_final_message()
+assert [block.input for block in final.content if block.type == "tool_use"] == [block.input], final
+
+result = {"type": "tool_result", "tool_use_id": block.id, "content": '{"temperature": 7, "sky": "rain"}'}
+history = [*weather, {"role": "assistant", "content": call.content}, {"role": "user", "content": [result]}]
+told = client.messages.create(**{**calling, "messages": history})
+assert told.stop_reason == "end_turn" and "7" in told.content[-1].text, told
+
 try:
     client.messages.create(**{**settings, "messages": []})
 except anthropic.BadRequestError as error:
     assert "messages" in error.body["error"]["message"], error
 else:
     raise AssertionError("an empty conversation was taken")
-print(f"anthropic {anthropic.__version__}: messages")
+print(f"anthropic {anthropic.__version__}: messages, streaming, thinking, tools: {told.content[-1].text!r}")

@@ -1,6 +1,8 @@
 // The official openai client for JavaScript against a running server (LILY_URL): chat, streaming, tools, responses, errors.
 //
-//     npm install --prefix FOLDER openai && NODE_PATH=FOLDER/node_modules node tests/clients/openai_chat.mjs
+//     npm ci --prefix FOLDER && NODE_PATH=FOLDER/node_modules node tests/clients/openai_chat.mjs
+//
+// where FOLDER holds the package.json and package-lock.json of this folder.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -53,6 +55,20 @@ const final = await runner.finalChatCompletion();
 assert.equal(final.choices[0].finish_reason, "tool_calls", JSON.stringify(final.choices[0]));
 assert.match(JSON.parse(final.choices[0].message.tool_calls[0].function.arguments).city, /Oslo/);
 
+const schema = {
+  type: "object",
+  properties: { name: { type: "string", maxLength: 40 }, tiny: { type: "boolean" } },
+  required: ["name", "tiny"],
+  additionalProperties: false,
+};
+const structured = await client.chat.completions.create({
+  ...settings,
+  max_tokens: 600,
+  response_format: { type: "json_schema", json_schema: { name: "about", schema, strict: true } },
+});
+assert.equal(structured.choices[0].finish_reason, "stop");
+assert.deepEqual(Object.keys(JSON.parse(structured.choices[0].message.content)), ["name", "tiny"]);
+
 const response = await client.responses.create({ model, input: "Who are you?", temperature: 0, max_output_tokens: 200 });
 assert.ok(["completed", "incomplete"].includes(response.status));
 
@@ -61,4 +77,4 @@ await assert.rejects(client.chat.completions.create({ ...settings, temperature: 
   assert.equal(error.param, "temperature");
   return true;
 });
-console.log("openai for JavaScript: chat, streaming, tools, responses");
+console.log("openai for JavaScript: chat, streaming, tools, structured output, responses");

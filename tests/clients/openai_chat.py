@@ -1,5 +1,7 @@
-"""The official openai client against a running server (LILY_URL): chat, streaming, limits, errors, completions."""
+"""The official openai client against a running server (LILY_URL): chat, streaming, tools, structured output, limits,
+errors, completions."""
 
+import json
 import os
 import sys
 
@@ -62,6 +64,80 @@ def several_with_logprobs():
         assert all(len(token.top_logprobs) == 3 and token.logprob <= 0 for token in choice.logprobs.content)
 
 
+weather = [{"role": "user", "content": "What is the weather in Oslo right now?"}]
+tool = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather in a city now.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+        "strict": True,
+    },
+}
+
+
+def tools():
+    """A call that the model makes by itself, one that it must make, and one that keeps to its schema."""
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    for choice in ("auto", "required", named):
+        answer = client.chat.completions.create(
+            model=model, messages=weather, tools=[tool], tool_choice=choice, temperature=0, max_tokens=400
+        )
+        choice = answer.choices[0]
+        assert choice.finish_reason == "tool_calls", choice
+        arguments = json.loads(choice.message.tool_calls[0].function.arguments)
+        assert "Oslo" in arguments["city"] and isinstance(arguments["days"], int), arguments
+    quiet = client.chat.completions.create(
+        model=model, messages=weather, tools=[tool], tool_choice="none", temperature=0, max_tokens=100
+    )
+    assert not quiet.choices[0].message.tool_calls
+
+
+def structured_output():
+    """Answers that parse, whether or not the model thinks first, whole and streamed."""
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 40}, "tiny": {"type": "boolean"}, "size": {"enum": ["S", "L"]}},
+        "required": ["name", "tiny", "size"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "about", "schema": schema, "strict": True}}
+    for thinking in (True, False):
+        settings = {
+            "model": model,
+            "messages": [{"role": "user", "content": "Describe yourself as JSON with name, tiny and size."}],
+            "temperature": 0,
+            "max_tokens": 600,
+            "response_format": form,
+            "extra_body": {"chat_template_kwargs": {"enable_thinking": thinking}},
+        }
+        choice = client.chat.completions.create(**settings).choices[0]
+        assert choice.finish_reason == "stop", choice
+        value = json.loads(choice.message.content)
+        assert set(value) == {"name", "tiny", "size"} and isinstance(value["tiny"], bool), value
+        chunks = client.chat.completions.create(**settings, stream=True)
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        assert text == choice.message.content, (text, choice.message.content)
+    ask_json = [{"role": "user", "content": "Give me a JSON object with the key fruit and the value apple."}]
+    answer = client.chat.completions.create(
+        model=model, messages=ask_json, temperature=0, max_tokens=300, response_format={"type": "json_object"}
+    )
+    if answer.choices[0].finish_reason == "stop":
+        assert isinstance(json.loads(answer.choices[0].message.content), dict), answer
+    try:
+        bad = {"type": "json_schema", "json_schema": {"name": "bad", "schema": {"type": "object", "not": {}}}}
+        client.chat.completions.create(model=model, messages=ask, response_format=bad)
+    except openai.BadRequestError as error:
+        assert error.param == "response_format.json_schema.schema", error
+    else:
+        raise AssertionError("a schema that cannot be enforced was taken")
+
+
 def errors():
     try:
         client.chat.completions.create(model=model, messages=ask, temperature=9)
@@ -93,6 +169,6 @@ def hanging_up():
 
 
 streamed(whole())
-for check in (without_thinking, several_with_logprobs, errors, completions, hanging_up):
+for check in (without_thinking, several_with_logprobs, tools, structured_output, errors, completions, hanging_up):
     check()
-print(f"openai {openai.__version__}: chat and completions")
+print(f"openai {openai.__version__}: chat, tools, structured output, completions")

@@ -1,5 +1,6 @@
 """The official openai client against a running server (LILY_URL): the responses API."""
 
+import json
 import os
 import sys
 
@@ -32,4 +33,28 @@ except openai.NotFoundError:
     pass
 else:
     raise AssertionError("a deleted response is still there")
-print(f"openai {openai.__version__}: responses")
+
+schema = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+tool = {"type": "function", "name": "get_weather", "description": "The weather.", "parameters": schema, "strict": True}
+called = client.responses.create(
+    input="What is the weather in Oslo right now?", tools=[tool, {"type": "web_search"}], tool_choice="required", **settings
+)
+call = next(item for item in called.output if item.type == "function_call")
+assert "Oslo" in json.loads(call.arguments)["city"], call
+answered = client.responses.create(
+    input=[{"type": "function_call_output", "call_id": call.call_id, "output": "7 degrees, rain"}],
+    previous_response_id=called.id,
+    tools=[tool],
+    **settings,
+)
+assert answered.output_text, answered
+
+form = {"format": {"type": "json_schema", "name": "place", "schema": schema, "strict": True}}
+value = json.loads(client.responses.create(input="Oslo, 3 days, as JSON.", text=form, **settings).output_text)
+assert set(value) == {"city", "days"} and isinstance(value["days"], int), value
+print(f"openai {openai.__version__}: responses, tools, structured output")

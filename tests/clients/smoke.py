@@ -6,15 +6,30 @@ The server serves the model that is compiled into the binary, or the one that LI
 package is missing prints "skipped" and succeeds. Exit status: 0 if every script succeeded.
 """
 
+import collections
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ["openai_chat.py", "openai_responses.py", "anthropic_messages.py", "openapi_fuzz.py"]
+SCRIPTS = [
+    "openai_chat.py",
+    "openai_responses.py",
+    "openai_chat.mjs",
+    "anthropic_messages.py",
+    "langchain_chat.py",
+    "agent_loop.py",
+    "openapi_fuzz.py",
+    "load.py",
+]
+# Their options; the load is a short one.
+OPTIONS = {"load.py": ["--seconds", os.environ.get("LILY_LOAD_SECONDS", "25")]}
 
 
 def start():
@@ -30,14 +45,27 @@ def start():
     sys.exit("the server did not start:\n" + "".join(lines))
 
 
+def command(script, server):
+    program = ["node"] if script.endswith(".mjs") else [sys.executable]
+    options = [*OPTIONS.get(script, []), "--pid", str(server.pid)] if script == "load.py" else []
+    return [*program, str(HERE / script), *options]
+
+
 def main():
     server, address = start()
+    # What the server logs is not read here, and must not fill the pipe.
+    threading.Thread(target=lambda: collections.deque(server.stderr, 0), daemon=True).start()
     failed = []
     try:
         for script in sys.argv[1:] or SCRIPTS:
             environment = {**os.environ, "LILY_URL": address}
-            code = subprocess.run([sys.executable, str(HERE / script)], env=environment, timeout=600).returncode
-            print(f"{script}: {'ok' if code == 0 else f'FAILED with {code}'}", flush=True)
+            begun = time.monotonic()
+            if script.endswith(".mjs") and not shutil.which("node"):
+                print(f"skipped: no node to run {script}", flush=True)
+                continue
+            code = subprocess.run(command(script, server), env=environment, timeout=600).returncode
+            outcome = "ok" if code == 0 else f"FAILED with {code}"
+            print(f"{script}: {outcome} ({time.monotonic() - begun:.1f} s)", flush=True)
             if code:
                 failed.append(script)
     finally:

@@ -55,6 +55,6 @@ pub(crate) async fn count_tokens(
             let (prompt, _) = job::render(&server, conversation).await?;
             Ok(Json(json!({"input_tokens": prompt.ids.len()})))
         }
-        Input::Text(_) => Err(ApiError::internal("a conversation was read as text")),
+        Input::Text(..) => Err(ApiError::internal("a conversation was read as text")),
     }
 }

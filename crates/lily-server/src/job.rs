@@ -1,13 +1,14 @@
 //! From a checked request to running turns.
 
 use crate::error::ApiError;
-use crate::request::tools::ToolChoice;
+use crate::guided::{Form, Guided};
 use crate::request::{Conversation, Input, PlainPrompt, Request};
 use crate::request_log::RequestLog;
 use crate::state::Server;
 use crate::turn::{Turn, TurnOptions};
 use lily_engine::{GenerationRequest, TokenId};
-use lily_text::parser::{MessageParser, Start};
+use lily_text::constraint::Guide;
+use lily_text::parser::Start;
 use lily_text::{RenderRequest, Tokenizer, prepare_messages};
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,22 +42,19 @@ pub(crate) async fn start(
 ) -> Result<Vec<Turn>, ApiError> {
     server.check_open()?;
     let Request { input, sampling, max_tokens, stop, logprobs, choices, deadline, .. } = request;
-    let (prompts, single_call, tools) = match input {
-        Input::Text(prompts) => {
+    let (prompts, form) = match input {
+        Input::Text(prompts, form) => {
             let ids = encode_plain(server, prompts).await?;
-            (
-                ids.into_iter().map(|ids| Prompt { ids, borders: Vec::new(), start: Start::Raw }).collect(),
-                false,
-                Vec::new(),
-            )
+            let prompts = ids.into_iter().map(|ids| Prompt { ids, borders: Vec::new(), start: Start::Raw });
+            (prompts.collect(), form)
         }
         Input::Chat(conversation) => {
-            conversation.tools.check_strict()?;
-            let single_call = !conversation.parallel_tool_calls;
-            let (prompt, tools) = render(server, conversation).await?;
-            (vec![prompt], single_call, tools)
+            let (prompt, form) = render(server, conversation).await?;
+            (vec![prompt], form)
         }
     };
+    let start = prompts.first().map_or(Start::Raw, |prompt: &Prompt| prompt.start);
+    let (form, guide) = guide(server, form, start).await?;
     let mut turns = Vec::with_capacity(prompts.len() * choices);
     for prompt in prompts {
         for choice in 0..choices {
@@ -70,7 +68,8 @@ pub(crate) async fn start(
             generation.stop.clone_from(&stop);
             generation.logprobs = logprobs;
             generation.deadline = deadline.and_then(|limit| origin.arrived.checked_add(limit));
-            let reader = MessageParser::new(prompt.start, &tools);
+            generation.constraint = guide.clone().map(|guide| Box::new(Guided(guide)) as _);
+            let (reader, single_call) = (form.reader(prompt.start), form.single_call);
             let log = RequestLog::new(server, &origin);
             turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
         }
@@ -123,21 +122,32 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
-/// Renders and encodes a conversation; also returns the tools that the answer may call.
+/// The guide to a form, if not every answer has it. Schemas become grammars here, so that their errors come before the
+/// first byte of an answer.
+async fn guide(server: &Arc<Server>, form: Form, start: Start) -> Result<(Form, Option<Guide>), ApiError> {
+    if form.is_free() {
+        return Ok((form, None));
+    }
+    let server = Arc::clone(server);
+    blocking(move || {
+        let guide = form.guide(start, server.constrainer()?)?;
+        Ok((form, Some(guide)))
+    })
+    .await
+}
+
+/// Renders and encodes a conversation; also returns the form that its answer is to have.
 pub(crate) async fn render(
     server: &Arc<Server>,
     conversation: Conversation,
-) -> Result<(Prompt, Vec<lily_text::json::Value>), ApiError> {
+) -> Result<(Prompt, Form), ApiError> {
     let server = Arc::clone(server);
     blocking(move || {
-        let tools = match conversation.tool_choice {
-            ToolChoice::Auto => conversation.tools.functions,
-            ToolChoice::None => Vec::new(),
-        };
+        let Conversation { messages, kwargs, form } = conversation;
         let request = RenderRequest {
-            messages: prepare_messages(conversation.messages)?,
-            tools,
-            kwargs: conversation.kwargs,
+            messages: prepare_messages(messages)?,
+            tools: form.definitions(),
+            kwargs,
             add_generation_prompt: true,
         };
         let prompt = server.model.template.render(&request)?;
@@ -148,7 +158,7 @@ pub(crate) async fn render(
         }
         let start = Start::after_prompt(text);
         let borders = borders(&server.model.tokenizer, &ids);
-        Ok((Prompt { ids, borders, start }, request.tools))
+        Ok((Prompt { ids, borders, start }, form))
     })
     .await
 }

@@ -13,6 +13,7 @@ mod body;
 mod config;
 mod error;
 mod fields;
+mod guided;
 mod health;
 mod histogram;
 mod job;

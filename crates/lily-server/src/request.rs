@@ -5,6 +5,7 @@
 //! API expect; fields that are known and would change the answer but cannot be honoured are refused unless they hold
 //! the value that asks for nothing ([`unsupported`]).
 
+pub(crate) mod format;
 pub(crate) mod prompts;
 pub(crate) mod sampling;
 pub(crate) mod system;
@@ -15,10 +16,10 @@ pub(crate) mod unsupported;
 use crate::Server;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::guided::Form;
 use lily_engine::{SamplingParams, TokenId};
 use lily_text::json::Value;
 use std::time::Duration;
-use tools::{ToolChoice, Tools};
 
 /// A request, parsed and checked.
 #[derive(Debug)]
@@ -50,8 +51,8 @@ pub(crate) struct Request {
 pub(crate) enum Input {
     /// A conversation, rendered by the chat template.
     Chat(Conversation),
-    /// Plain prompts, continued as they are.
-    Text(Vec<PlainPrompt>),
+    /// Plain prompts, continued as they are, in some form.
+    Text(Vec<PlainPrompt>, Form),
 }
 
 /// A prompt that is continued as it is.
@@ -68,14 +69,10 @@ pub(crate) enum PlainPrompt {
 pub(crate) struct Conversation {
     /// As on the wire of chat completions.
     pub(crate) messages: Vec<Value>,
-    /// Function tools.
-    pub(crate) tools: Tools,
-    /// Whether the model may call them.
-    pub(crate) tool_choice: ToolChoice,
-    /// More than one call in an answer.
-    pub(crate) parallel_tool_calls: bool,
     /// Further template variables.
     pub(crate) kwargs: Vec<(String, Value)>,
+    /// Tools, and what the answer may be.
+    pub(crate) form: Form,
 }
 
 impl Request {
@@ -88,8 +85,9 @@ impl Request {
         unsupported::check_chat(&mut fields)?;
         let messages = messages(&mut fields, limits.messages)?;
         let tools = tools::read_tools(&mut fields, limits.tools)?;
-        let tool_choice = tools::read_choice(&mut fields, &tools)?;
-        let parallel_tool_calls = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+        let choice = tools::read_choice(&mut fields, &tools, true)?;
+        let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+        let form = Form::new(tools, choice, parallel, format::read_nested(&mut fields)?);
         let kwargs = thinking::read_kwargs(&mut fields, &server.config, None)?;
         let old = fields.integer("max_tokens", 1, i64::MAX)?;
         let max_tokens = fields.integer("max_completion_tokens", 1, i64::MAX)?.or(old);
@@ -100,7 +98,7 @@ impl Request {
             }
             top => wanted.then_some(top.unwrap_or(0) as usize),
         };
-        let input = Input::Chat(Conversation { messages, tools, tool_choice, parallel_tool_calls, kwargs });
+        let input = Input::Chat(Conversation { messages, kwargs, form });
         Self::from_common(input, max_tokens, logprobs, fields, server)
     }
 
@@ -111,9 +109,10 @@ impl Request {
         let mut fields = body_fields(body, server)?;
         unsupported::check_completions(&mut fields)?;
         let prompts = prompts::read(&mut fields, server)?;
+        let form = Form::plain(format::read_nested(&mut fields)?);
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         let logprobs = fields.integer("logprobs", 0, 20)?.map(|top| top as usize);
-        Self::from_common(Input::Text(prompts), max_tokens, logprobs, fields, server)
+        Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)
     }
 
     /// Reads the parameters that have the same name on every OpenAI route.

@@ -5,9 +5,10 @@ use crate::metrics::Metrics;
 use crate::responses::Store;
 use crate::{Model, ServerConfig};
 use axum::http::StatusCode;
+use lily_text::constraint::Constrainer;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The state behind the routes.
@@ -19,6 +20,7 @@ pub(crate) struct Server {
     pub(crate) metrics: Arc<Metrics>,
     /// Responses kept for later requests.
     pub(crate) responses: Store,
+    constrainer: OnceLock<Result<Constrainer, String>>,
     ids: RandomState,
     next_id: AtomicU64,
 }
@@ -32,6 +34,7 @@ impl Server {
             model,
             draining: AtomicBool::new(false),
             metrics: Arc::default(),
+            constrainer: OnceLock::new(),
             ids: RandomState::new(),
             next_id: AtomicU64::new(0),
         }
@@ -42,6 +45,15 @@ impl Server {
         let count = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (high, low) = (self.ids.hash_one((count, 0)), self.ids.hash_one((count, 1)));
         format!("{prefix}{high:016x}{low:016x}")
+    }
+
+    /// What holds answers to a form. Built when it is first needed, which takes a while: not for the threads that serve
+    /// connections.
+    pub(crate) fn constrainer(&self) -> Result<&Constrainer, ApiError> {
+        let made = self.constrainer.get_or_init(|| {
+            Constrainer::new(&self.model.tokenizer, &self.model.stop_ids).map_err(|error| error.to_string())
+        });
+        made.as_ref().map_err(|error| ApiError::internal(error.as_str()))
     }
 
     /// True for the model's id and its aliases.

@@ -1,5 +1,6 @@
-//! What is text: tokenizer, chat template, incremental detokenizer and parsers. No tensors.
+//! What is text: tokenizer, chat template, incremental detokenizer, parsers and grammar constraints. No tensors.
 
+pub mod constraint;
 pub mod json;
 mod messages;
 pub mod parser;

@@ -3,7 +3,9 @@
 use super::content::read_messages;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::request::tools::{ToolChoice, Tools, check_named, enforce};
+use crate::guided::Form;
+use crate::request::format::{AnswerSchema, read_flat};
+use crate::request::tools::{self, Tool, ToolChoice};
 use crate::request::{
     Conversation, Input, Request, body_fields, sampling, stop_strings, thinking, unsupported,
 };
@@ -22,12 +24,17 @@ impl Request {
         check_unsupported(&mut fields)?;
         let messages = read_messages(&mut fields, limits.messages)?;
         let tools = read_tools(&mut fields, limits.tools)?;
-        let (tool_choice, parallel_tool_calls) = read_choice(&mut fields, &tools)?;
+        let (choice, parallel) = read_choice(&mut fields, &tools)?;
+        let answer = read_output(&mut fields)?;
         let kwargs = read_kwargs(&mut fields, server)?;
         let stop = stop_strings(&mut fields, "stop_sequences", server)?;
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         Ok(Self {
-            input: Input::Chat(Conversation { messages, tools, tool_choice, parallel_tool_calls, kwargs }),
+            input: Input::Chat(Conversation {
+                messages,
+                kwargs,
+                form: Form::new(tools, choice, parallel, answer),
+            }),
             sampling: sampling::read(&mut fields, server)?,
             max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             stop,
@@ -47,7 +54,7 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
             return Err(ApiError::unsupported(name, "is not supported by this server"));
         }
     }
-    for name in ["stop", "n", "logprobs", "response_format", "output_format"] {
+    for name in ["stop", "n", "logprobs", "response_format"] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, "is not a parameter of this route"));
         }
@@ -57,52 +64,50 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 
 /// Tools in this format, as chat completions has them. Tools with a type of their own run on the vendor's servers (or
 /// have schemas that only its models know) and are left out.
-fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
-    let tools = fields.array("tools")?.unwrap_or_default();
-    if tools.len() > most {
-        return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
-    }
-    let mut read = Tools::default();
-    for (index, tool) in tools.into_iter().enumerate() {
-        let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
+    tools::read_list(fields, most, |mut tool, wire| {
         if tool.string("type")?.is_some_and(|kind| kind != "custom") {
-            continue;
+            return Ok(None);
         }
-        let strict = tool.take("strict").map(|strict| ("strict", strict));
-        let name = tool.take("name").map(|name| ("name", name));
-        let description = tool.take("description").map(|text| ("description", text));
-        let schema = tool.take("input_schema").map(|schema| ("parameters", schema));
-        let parts = [name, description, schema, strict].into_iter().flatten();
-        let function = Value::Object(parts.map(|(key, value)| (key.to_owned(), value)).collect());
-        let checked = Fields::new(&tool.at("function"), function.clone())?;
-        let tool = Value::Object(vec![
-            ("type".to_owned(), Value::String("function".to_owned())),
-            ("function".to_owned(), function),
-        ]);
-        read.add(checked, tool)?;
-    }
-    Ok(read)
+        let part = |name: &str| wire.get(name).filter(|value| **value != Value::Null).cloned();
+        let function = vec![
+            ("name", part("name")),
+            ("description", part("description")),
+            ("parameters", part("input_schema")),
+            ("strict", part("strict")),
+        ];
+        Tool::read(tool, "input_schema", tools::wire(function)).map(Some)
+    })
 }
 
 /// `tool_choice`, and whether more than one call may be made.
-fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<(ToolChoice, bool), ApiError> {
+fn read_choice(fields: &mut Fields, tools: &[Tool]) -> Result<(ToolChoice, bool), ApiError> {
     const PATH: &str = "tool_choice";
     let Some(mut choice) = fields.object(PATH)? else { return Ok((ToolChoice::Auto, true)) };
     let parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);
     let kind = choice.string("type")?.ok_or_else(|| ApiError::invalid("tool_choice.type", "is missing"))?;
-    match kind.as_str() {
-        "auto" => Ok((ToolChoice::Auto, parallel)),
-        "none" => Ok((ToolChoice::None, parallel)),
-        "any" => Err(enforce(PATH)),
-        "tool" => {
-            check_named(choice.string("name")?, "tool_choice.name", tools)?;
-            Err(enforce(PATH))
-        }
-        _ => Err(ApiError::invalid("tool_choice.type", "must be auto, any, tool or none")),
-    }
+    let choice = match kind.as_str() {
+        "auto" => ToolChoice::Auto,
+        "none" => ToolChoice::None,
+        "any" => tools::required(PATH, tools)?,
+        "tool" => tools::named(choice.string("name")?, "tool_choice.name", tools)?,
+        _ => return Err(ApiError::invalid("tool_choice.type", "must be auto, any, tool or none")),
+    };
+    Ok((choice, parallel))
 }
 
-/// The template variables: the general switches, with `thinking` and `output_config.effort` as their spellings here.
+/// `output_config`, and `output_format`, an older name of its `format`.
+fn read_output(fields: &mut Fields) -> Result<Option<AnswerSchema>, ApiError> {
+    let older = read_flat(fields.object("output_format")?)?;
+    let Some(mut output) = fields.object("output_config")? else { return Ok(older) };
+    // Efforts grade an answer that this model gives in one grade; they do not switch thinking here.
+    if let Some(effort) = output.string("effort")? {
+        thinking::parse_effort("output_config.effort", &effort)?;
+    }
+    Ok(read_flat(output.object("format")?)?.or(older))
+}
+
+/// The template variables: the general switches, with `thinking` as a spelling of its own here.
 fn read_kwargs(fields: &mut Fields, server: &Server) -> Result<Vec<(String, Value)>, ApiError> {
     let mut asked = None;
     if let Some(mut thinking) = fields.object("thinking")? {
@@ -114,18 +119,6 @@ fn read_kwargs(fields: &mut Fields, server: &Server) -> Result<Vec<(String, Valu
             "disabled" => false,
             _ => return Err(ApiError::invalid("thinking.type", "must be enabled, adaptive or disabled")),
         });
-    }
-    if let Some(mut output) = fields.object("output_config")? {
-        // Efforts grade an answer that this model gives in one grade; they do not switch thinking here.
-        if let Some(effort) = output.string("effort")? {
-            thinking::parse_effort("output_config.effort", &effort)?;
-        }
-        if output.get("format").is_some() {
-            return Err(ApiError::unsupported(
-                "output_config.format",
-                "an answer cannot be held to JSON yet",
-            ));
-        }
     }
     let fallback = server.config.thinking.is_none().then_some(false);
     thinking::read_kwargs(fields, &server.config, asked.or(fallback))

@@ -4,89 +4,113 @@ use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use lily_text::json::Value;
 
-/// Whether the model may call tools.
+/// Whether the model may, must or must not call tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToolChoice {
     /// As it likes.
     Auto,
     /// No: tools are not shown and the answer is not searched for calls.
     None,
+    /// The answer is a call, of any tool.
+    Required,
+    /// The answer is a call of this one.
+    Named(String),
 }
 
-/// The function tools of a request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tools {
-    /// As chat completions has them on the wire.
-    pub(crate) functions: Vec<Value>,
-    /// The place of the first whose arguments are to be held to its schema.
-    pub(crate) strict: Option<String>,
+/// A function tool of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Tool {
+    /// As chat completions has it on the wire.
+    pub(crate) wire: Value,
+    /// Its arguments are held to its schema.
+    pub(crate) strict: bool,
+    /// Where its schema stands in the request.
+    pub(crate) schema_path: String,
 }
 
-impl Tools {
-    /// Adds a tool after checking its function, which is read from the request's own words, for their places.
-    pub(crate) fn add(&mut self, function: Fields, tool: Value) -> Result<(), ApiError> {
-        let path = function.at("strict");
-        if check_function(function)? && self.strict.is_none() {
-            self.strict = Some(path);
+impl Tool {
+    /// Checks a tool's function. Its fields are read from the request's own words, for their places; `schema` is the
+    /// name of the one with the schema.
+    pub(crate) fn read(mut function: Fields, schema: &str, wire: Value) -> Result<Self, ApiError> {
+        let path = function.at("name");
+        let name = function.string("name")?.ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
+        // A name stands between `<function=` and `>` in the model's own format.
+        let legible = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '<' | '>');
+        if name.is_empty() || name.len() > 256 || !name.chars().all(legible) {
+            let reason = "must have 1 to 256 bytes and no blanks, control characters, < or >";
+            return Err(ApiError::invalid(path, reason));
         }
-        self.functions.push(tool);
-        Ok(())
+        function.string("description")?;
+        let schema_path = function.at(schema);
+        if let Some(parameters) = function.get(schema).filter(|value| value.as_object().is_none()) {
+            return Err(wrong(&schema_path, "an object", parameters));
+        }
+        Ok(Self { wire, strict: function.boolean("strict")?.unwrap_or(false), schema_path })
     }
 
-    /// Refuses what a generation cannot hold to yet; rendering and counting can do without.
-    pub(crate) fn check_strict(&self) -> Result<(), ApiError> {
-        let reason = "arguments are not yet held to their schema; leave it out or send false";
-        self.strict.as_ref().map_or(Ok(()), |path| Err(ApiError::unsupported(path.as_str(), reason)))
+    /// The function's name.
+    pub(crate) fn name(&self) -> &str {
+        self.function("name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The schema of its arguments.
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        self.function("parameters").filter(|schema| **schema != Value::Null)
+    }
+
+    fn function(&self, field: &str) -> Option<&Value> {
+        self.wire.get("function")?.get(field)
     }
 }
 
-/// The function tools of a request, as they are on the wire. Tools of other types are built-ins of a cloud service
-/// that clients send by habit; they are left out, and the model never hears of them.
-pub(crate) fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
+/// The tools of a request, at most `most`, by the reader of one: it gives none for a tool that is left out.
+pub(crate) fn read_list(
+    fields: &mut Fields,
+    most: usize,
+    mut read: impl FnMut(Fields, Value) -> Result<Option<Tool>, ApiError>,
+) -> Result<Vec<Tool>, ApiError> {
     let tools = fields.array("tools")?.unwrap_or_default();
     if tools.len() > most {
         return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
     }
-    let mut read = Tools::default();
+    let mut known = Vec::new();
     for (index, tool) in tools.into_iter().enumerate() {
-        let mut tool_fields = Fields::new(&format!("tools[{index}]"), tool.clone())?;
-        match tool_fields.string("type")?.as_deref() {
-            Some("function") => {}
-            Some(_) => continue,
-            None => return Err(ApiError::invalid(tool_fields.at("type"), "is missing")),
+        known.extend(read(Fields::new(&format!("tools[{index}]"), tool.clone())?, tool)?);
+    }
+    Ok(known)
+}
+
+/// The function tools of chat completions, as they are on the wire. Tools of other types are built-ins of a cloud
+/// service that clients send by habit; they are left out, and the model never hears of them.
+pub(crate) fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
+    read_list(fields, most, |mut tool, wire| {
+        if !is_function(&mut tool)? {
+            return Ok(None);
         }
-        let path = tool_fields.at("function");
-        let function =
-            tool_fields.object("function")?.ok_or_else(|| ApiError::invalid(path, "is missing"))?;
-        read.add(function, tool)?;
-    }
-    Ok(read)
+        let path = tool.at("function");
+        let function = tool.object("function")?.ok_or_else(|| ApiError::invalid(path, "is missing"))?;
+        Tool::read(function, "parameters", wire).map(Some)
+    })
 }
 
-/// Checks a function's name, description and parameters; true if its arguments are to be held to its schema.
-fn check_function(mut function: Fields) -> Result<bool, ApiError> {
-    let path = function.at("name");
-    let name = function.string("name")?.ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
-    // A name stands between `<function=` and `>` in the model's own format.
-    let legible = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '<' | '>');
-    if name.is_empty() || name.len() > 256 || !name.chars().all(legible) {
-        let reason = "must have 1 to 256 bytes and no blanks, control characters, < or >";
-        return Err(ApiError::invalid(path, reason));
-    }
-    function.string("description")?;
-    if let Some(parameters) = function.get("parameters").filter(|value| value.as_object().is_none()) {
-        return Err(wrong(&function.at("parameters"), "an object", parameters));
-    }
-    Ok(function.boolean("strict")?.unwrap_or(false))
+/// Whether a tool with a type is a function.
+pub(crate) fn is_function(tool: &mut Fields) -> Result<bool, ApiError> {
+    let kind = tool.string("type")?.ok_or_else(|| ApiError::invalid(tool.at("type"), "is missing"))?;
+    Ok(kind == "function")
 }
 
-/// The name of a function tool.
-pub(crate) fn name_of(tool: &Value) -> Option<&str> {
-    tool.get("function")?.get("name")?.as_str()
+/// A function in the shape of chat completions.
+pub(crate) fn wire(fields: Vec<(&str, Option<Value>)>) -> Value {
+    let fields = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Value::Object(vec![
+        ("type".to_owned(), Value::String("function".to_owned())),
+        ("function".to_owned(), Value::Object(fields.collect())),
+    ])
 }
 
-/// `tool_choice`: `auto` (also when absent) and `none` are honoured; what would have to be enforced is refused.
-pub(crate) fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<ToolChoice, ApiError> {
+/// `tool_choice` as OpenAI has it: a word, or a function. Chat completions has the function's name one level deeper
+/// (`nested`).
+pub(crate) fn read_choice(fields: &mut Fields, tools: &[Tool], nested: bool) -> Result<ToolChoice, ApiError> {
     const PATH: &str = "tool_choice";
     let mut choice = match fields.take(PATH) {
         None => return Ok(ToolChoice::Auto),
@@ -94,35 +118,38 @@ pub(crate) fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<ToolChoi
             return match word.as_str() {
                 "auto" => Ok(ToolChoice::Auto),
                 "none" => Ok(ToolChoice::None),
-                "required" => Err(enforce(PATH)),
+                "required" => required(PATH, tools),
                 _ => Err(ApiError::invalid(PATH, "must be auto, none, required or a function")),
             };
         }
         Some(value) => Fields::new(PATH, value)?,
     };
-    match choice.string("type")?.as_deref() {
-        Some("function") => {}
-        Some(_) => return Err(ApiError::invalid("tool_choice.type", "must be function")),
-        None => return Err(ApiError::invalid("tool_choice.type", "is missing")),
+    if !is_function(&mut choice)? {
+        return Err(ApiError::invalid("tool_choice.type", "must be function"));
+    }
+    if !nested {
+        return named(choice.string("name")?, "tool_choice.name", tools);
     }
     let name = match choice.object("function")? {
         Some(mut function) => function.string("name")?,
         None => None,
     };
-    check_named(name, "tool_choice.function.name", tools)?;
-    Err(enforce(PATH))
+    named(name, "tool_choice.function.name", tools)
 }
 
-/// Checks that a named tool is one of the request's.
-pub(crate) fn check_named(name: Option<String>, path: &str, tools: &Tools) -> Result<String, ApiError> {
+/// A call of any tool.
+pub(crate) fn required(path: &str, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    if tools.is_empty() {
+        return Err(ApiError::invalid(path, "a call is required, and this request has no function tools"));
+    }
+    Ok(ToolChoice::Required)
+}
+
+/// A call of one of the request's tools.
+pub(crate) fn named(name: Option<String>, path: &str, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
     let name = name.ok_or_else(|| ApiError::invalid(path, "is missing"))?;
-    if tools.functions.iter().any(|tool| name_of(tool) == Some(&name)) {
-        return Ok(name);
+    if tools.iter().any(|tool| tool.name() == name) {
+        return Ok(ToolChoice::Named(name));
     }
     Err(ApiError::invalid(path, "is not among the tools of this request"))
-}
-
-/// The refusal of a choice that would have to be enforced.
-pub(crate) fn enforce(path: &str) -> ApiError {
-    ApiError::unsupported(path, "a call cannot be enforced yet; send auto or none")
 }

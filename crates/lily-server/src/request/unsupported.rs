@@ -26,7 +26,7 @@ pub(crate) fn check_chat(fields: &mut Fields) -> Result<(), ApiError> {
     if fields.boolean("store")? == Some(true) {
         return Err(ApiError::unsupported("store", "completions are not kept; leave it out or send false"));
     }
-    check_format(fields)
+    Ok(())
 }
 
 /// Refuses what completions elsewhere offer and this server does not.
@@ -49,39 +49,17 @@ pub(crate) fn check_completions(fields: &mut Fields) -> Result<(), ApiError> {
             "every choice is returned; leave it out or send the value of n",
         ));
     }
-    check_guides(fields)?;
-    check_format(fields)
+    check_guides(fields)
 }
 
 /// Refuses what other local servers take as a grammar.
 fn check_guides(fields: &Fields) -> Result<(), ApiError> {
     for name in ["guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar", "json_schema"] {
         if fields.get(name).is_some() {
-            return Err(ApiError::unsupported(name, "is not supported by this server"));
+            return Err(ApiError::unsupported(name, "is not supported by this server; see response_format"));
         }
     }
     Ok(())
-}
-
-/// `response_format`: text only.
-fn check_format(fields: &mut Fields) -> Result<(), ApiError> {
-    match fields.object("response_format")? {
-        Some(mut format) => check_format_type(format.string("type")?.as_deref(), "response_format"),
-        None => Ok(()),
-    }
-}
-
-/// The type of an output format: text only.
-pub(crate) fn check_format_type(kind: Option<&str>, path: &str) -> Result<(), ApiError> {
-    match kind {
-        Some("text") => Ok(()),
-        Some("json_object" | "json_schema") => Err(ApiError::unsupported(
-            path,
-            "an answer cannot be held to JSON yet; leave it out or send text",
-        )),
-        Some(_) => Err(ApiError::invalid(format!("{path}.type"), "must be text, json_object or json_schema")),
-        None => Err(ApiError::invalid(format!("{path}.type"), "is missing")),
-    }
 }
 
 /// A string that may be absent or one of `allowed`.

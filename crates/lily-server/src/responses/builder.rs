@@ -133,7 +133,6 @@ impl Builder {
             ("incomplete_details", self.details.clone()),
             ("model", self.server.model.id.as_str().into()),
             ("output", self.items.iter().map(|item| self.item_json(item)).collect()),
-            ("text", json!({"format": {"type": "text"}})),
             ("truncation", "disabled".into()),
             ("usage", self.usage.clone()),
         ] {

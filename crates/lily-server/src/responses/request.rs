@@ -3,7 +3,9 @@
 use super::input;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::request::tools::{ToolChoice, Tools, check_named, enforce};
+use crate::guided::Form;
+use crate::request::format::{AnswerSchema, read_flat};
+use crate::request::tools::{self, Tool};
 use crate::request::{
     Conversation, Input, Request, body_fields, sampling, stop_strings, system, thinking, unsupported,
 };
@@ -30,8 +32,9 @@ pub(super) struct Terms {
 pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), ApiError> {
     let limits = &server.config.limits;
     let mut fields = body_fields(body, server)?;
-    check_unsupported(&mut fields)?;
     let mut echo = echo(&fields);
+    check_unsupported(&mut fields)?;
+    let answer = read_text(&mut fields)?;
     let (carry_reasoning, text_logprobs) = read_include(&mut fields)?;
     let top = fields.integer("top_logprobs", 0, 20)?;
     let logprobs = (text_logprobs || top.is_some()).then_some(top.unwrap_or(0) as usize);
@@ -42,8 +45,9 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
         messages.insert(0, system::message("system", vec![("content", Value::String(instructions))]));
     }
     let tools = read_tools(&mut fields, limits.tools)?;
-    let tool_choice = read_choice(&mut fields, &tools)?;
-    let parallel_tool_calls = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+    let choice = tools::read_choice(&mut fields, &tools, false)?;
+    let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
+    let form = Form::new(tools, choice, parallel, answer);
     let asked = read_reasoning(&mut fields)?;
     let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
     let store = fields.boolean("store")?.unwrap_or(true);
@@ -51,8 +55,7 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let sampling = sampling::read(&mut fields, server)?;
     echo.insert("temperature".to_owned(), sampling.temperature.into());
     echo.insert("top_p".to_owned(), sampling.top_p.into());
-    let conversation =
-        Conversation { messages: system::gather(messages), tools, tool_choice, parallel_tool_calls, kwargs };
+    let conversation = Conversation { messages: system::gather(messages), kwargs, form };
     let request = Request {
         input: Input::Chat(conversation),
         sampling,
@@ -95,13 +98,14 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     }
     unsupported::allow(fields, "truncation", &["disabled"])?;
     unsupported::allow(fields, "service_tier", &["auto", "default"])?;
-    if let Some(mut text) = fields.object("text")? {
-        unsupported::allow(&mut text, "verbosity", &["medium"])?;
-        if let Some(mut format) = text.object("format")? {
-            unsupported::check_format_type(format.string("type")?.as_deref(), "text.format")?;
-        }
-    }
     Ok(())
+}
+
+/// `text`: the form of the answer.
+fn read_text(fields: &mut Fields) -> Result<Option<AnswerSchema>, ApiError> {
+    let Some(mut text) = fields.object("text")? else { return Ok(None) };
+    unsupported::allow(&mut text, "verbosity", &["medium"])?;
+    read_flat(text.object("format")?)
 }
 
 /// The fields that a response repeats as they came.
@@ -115,6 +119,7 @@ fn echo(fields: &Fields) -> serde_json::Map<String, serde_json::Value> {
         ("previous_response_id", serde_json::Value::Null),
         ("reasoning", serde_json::json!({"effort": null, "summary": null})),
         ("store", true.into()),
+        ("text", serde_json::json!({"format": {"type": "text"}})),
         ("tool_choice", "auto".into()),
         ("tools", serde_json::json!([])),
         ("top_logprobs", 0.into()),
@@ -160,54 +165,15 @@ fn read_conversation(
 }
 
 /// Function tools, as chat completions has them; tools of other types are left out, as everywhere.
-fn read_tools(fields: &mut Fields, most: usize) -> Result<Tools, ApiError> {
-    let tools = fields.array("tools")?.unwrap_or_default();
-    if tools.len() > most {
-        return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
-    }
-    let mut read = Tools::default();
-    for (index, tool) in tools.into_iter().enumerate() {
-        let mut tool = Fields::new(&format!("tools[{index}]"), tool)?;
-        match tool.string("type")?.as_deref() {
-            Some("function") => {}
-            Some(_) => continue,
-            None => return Err(ApiError::invalid(tool.at("type"), "is missing")),
+fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
+    tools::read_list(fields, most, |mut tool, wire| {
+        if !tools::is_function(&mut tool)? {
+            return Ok(None);
         }
-        let path = tool.at("");
-        let parts = ["name", "description", "parameters", "strict"];
-        let parts = parts.into_iter().filter_map(|key| tool.take(key).map(|value| (key.to_owned(), value)));
-        let function = Value::Object(parts.collect());
-        let checked = Fields::new(path.trim_end_matches('.'), function.clone())?;
-        let tool = Value::Object(vec![
-            ("type".to_owned(), Value::String("function".to_owned())),
-            ("function".to_owned(), function),
-        ]);
-        read.add(checked, tool)?;
-    }
-    Ok(read)
-}
-
-fn read_choice(fields: &mut Fields, tools: &Tools) -> Result<ToolChoice, ApiError> {
-    const PATH: &str = "tool_choice";
-    let mut choice = match fields.take(PATH) {
-        None => return Ok(ToolChoice::Auto),
-        Some(Value::String(word)) => {
-            return match word.as_str() {
-                "auto" => Ok(ToolChoice::Auto),
-                "none" => Ok(ToolChoice::None),
-                "required" => Err(enforce(PATH)),
-                _ => Err(ApiError::invalid(PATH, "must be auto, none, required or a function")),
-            };
-        }
-        Some(value) => Fields::new(PATH, value)?,
-    };
-    match choice.string("type")?.as_deref() {
-        Some("function") => {}
-        Some(_) => return Err(ApiError::invalid("tool_choice.type", "must be function")),
-        None => return Err(ApiError::invalid("tool_choice.type", "is missing")),
-    }
-    check_named(choice.string("name")?, "tool_choice.name", tools)?;
-    Err(enforce(PATH))
+        let part = |name| (name, wire.get(name).filter(|value| **value != Value::Null).cloned());
+        let function = ["name", "description", "parameters", "strict"].map(part).to_vec();
+        Tool::read(tool, "parameters", tools::wire(function)).map(Some)
+    })
 }
 
 /// `reasoning`: its effort switches thinking; a summary is not made, the thinking itself is in the response.

@@ -237,21 +237,41 @@ fn the_other_cases_are_accounted_for() {
     let all = ["tool_parsing", "reasoning"].into_iter().flat_map(ids);
     let mut without_text: Vec<&str> =
         all.filter(|id| case(id)["input"].get("model_text").is_none()).collect();
-    // TOOL-23 and REAS-14 in parameters_that_cannot_be_honoured_are_named, REAS-05, REAS-06 and REAS-18 in chat.rs.
+    // TOOL-23, REAS-08 to REAS-11 and REAS-14 are below; REAS-05, REAS-06 and REAS-18 in chat.rs.
     without_text.sort_unstable();
     let mut elsewhere = elsewhere.to_vec();
     elsewhere.sort_unstable();
     assert_eq!(without_text, elsewhere);
 }
 
-/// TOOL-23, REAS-14: what would have to be enforced is refused by name.
+/// TOOL-23: a named function is called, although the model would rather not.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_enforced_is_refused() {
-    let app = app("</think>\n\nHello.");
-    for (id, param) in [("TOOL-23", "tool_choice"), ("REAS-14", "response_format")] {
-        let reply = app.chat(&case(id)["input"]["request"]).await;
-        assert_eq!((reply.status.as_u16(), &reply.json()["error"]["param"]), (400, &json!(param)), "{id}");
+async fn a_named_function_is_called() {
+    let (app, names) =
+        (app("</think>\n\nHello."), &case("TOOL-23")["check"]["either"][0]["tool_calls_names"]);
+    for stream in [false, true] {
+        let reply = app.chat(&with(&case("TOOL-23")["input"]["request"], &json!({"stream": stream}))).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        if stream {
+            assert_eq!(reply.finish_reasons(), ["tool_calls"]);
+            continue;
+        }
+        let calls = reply.json()["choices"][0]["message"]["tool_calls"].clone();
+        let called: Vec<&Value> =
+            calls.as_array().expect("calls").iter().map(|call| &call["function"]["name"]).collect();
+        assert_eq!(json!(called), *names);
     }
+}
+
+/// REAS-14: content is JSON and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_is_json() {
+    let app = app("Two phrases.\n</think>\n\n{\"queries\": [\"tides\", \"moon\"]} I hope this helps.");
+    let reply = app.chat(&case("REAS-14")["input"]["request"]).await.json();
+    let message = &reply["choices"][0]["message"];
+    let content: Value = serde_json::from_str(message["content"].as_str().expect("content")).expect("JSON");
+    assert_eq!(content, json!({"queries": ["tides", "moon"]}));
+    assert_eq!(message["reasoning_content"], "Two phrases.");
 }
 
 /// REAS-08, REAS-09: one name out, two names in.

@@ -167,8 +167,6 @@ async fn cut_off_while_thinking() {
 async fn parameters_that_cannot_be_honoured_are_named() {
     let app = app("</think>\n\nHello.");
     let refused = [
-        ("response_format", json!({"type": "json_object"})),
-        ("response_format", json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}})),
         ("tool_choice", json!("required")),
         ("functions", json!([{"name": "f"}])),
         ("audio", json!({"voice": "alloy"})),

@@ -74,7 +74,6 @@ async fn what_is_not_supported_is_named() {
         ("echo", json!(true)),
         ("best_of", json!(3)),
         ("tools", json!([])),
-        ("response_format", json!({"type": "json_object"})),
         ("logprobs", json!(21)),
     ] {
         let reply = app.post(PATH, &json!({"prompt": "a", field: value})).await;

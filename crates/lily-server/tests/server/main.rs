@@ -12,6 +12,7 @@ mod case_template;
 mod cases;
 mod chat;
 mod completions;
+mod constrained;
 mod limits;
 mod messages;
 mod observe;

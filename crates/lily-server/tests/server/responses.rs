@@ -142,7 +142,7 @@ async fn ends_and_faults() {
         ("prompt", json!({"id": "p"})),
         ("conversation", json!("c")),
         ("tool_choice", json!("required")),
-        ("text.format", json!({"format": {"type": "json_object"}})),
+        ("text.format.type", json!({"format": {"type": "grammar"}})),
         ("reasoning.summary", json!({"summary": "detailed"})),
         ("input[0].type", json!([{"type": "item_reference", "id": "x"}])),
         (

@@ -16,6 +16,8 @@ pub(super) struct CallReader {
     given: Vec<String>,
     value: Option<ValueReader>,
     object: Option<ObjectScan>,
+    /// Only a line that begins with the closing tag ends a value.
+    exact: bool,
 }
 
 /// The value that is being read.
@@ -54,8 +56,8 @@ struct ValueEnd {
 }
 
 impl CallReader {
-    pub(super) fn new(call: usize, tool: String) -> Self {
-        CallReader { call, tool, given: Vec::new(), value: None, object: None }
+    pub(super) fn new(call: usize, tool: String, exact: bool) -> Self {
+        CallReader { call, tool, given: Vec::new(), value: None, object: None, exact }
     }
 
     fn arguments(&self, json: String, events: &mut Vec<Event>) {
@@ -250,10 +252,12 @@ impl CallReader {
         };
         let mut partial = false;
         match tag(text, PARAMETER_CLOSE) {
+            _ if self.exact && !line_start => return Match::No,
             Match::Full((), length) if free => return Match::Full((), length),
             Match::Full((), length) => return follows(length, &[PARAMETER_OPEN, FUNCTION_CLOSE, CALL_CLOSE]),
             // The text ended within the closing tag.
             Match::Partial if ended && line_start && text.len() > 2 => return Match::Full((), text.len()),
+            other if self.exact => return if ended { Match::No } else { other },
             Match::Partial => partial = true,
             Match::No => {}
         }

@@ -31,6 +31,16 @@ pub struct MessageParser {
     /// White space before the first content is not content.
     trim_content: bool,
     calls: usize,
+    exact: Option<Exact>,
+}
+
+/// What else is known of a text whose form was enforced.
+#[derive(Debug, Clone, Copy)]
+struct Exact {
+    /// Text may stand before the calls.
+    text_first: bool,
+    /// Thinking was free, and holds no calls.
+    free_thinking: bool,
 }
 
 /// On which side of `</think>`.
@@ -81,7 +91,16 @@ impl MessageParser {
             content_begun: false,
             trim_content: start != Start::Within,
             calls: 0,
+            exact: None,
         }
+    }
+
+    /// A parser for text whose form was enforced by [`constraint`](crate::constraint): calls have the form that the
+    /// template shows, so nothing else is taken for one, and only a line that begins with `</parameter>` ends a value.
+    /// Without `text_first` an answer is calls or content, and content holds no calls.
+    pub fn exact(start: Start, tools: &[Value], text_first: bool) -> Self {
+        let exact = Exact { text_first, free_thinking: start == Start::Thinking };
+        MessageParser { exact: Some(exact), ..MessageParser::new(start, tools) }
     }
 
     /// True while the model is thinking.
@@ -282,12 +301,23 @@ impl MessageParser {
     fn tag_at(&self, side: Side, text: &str, at: usize) -> Match<Opener> {
         let thinking = side == Side::Thinking;
         let closes = thinking && tag(&text[at..], THINK_CLOSE) == Match::Partial;
-        let found = if self.tools.is_empty() {
+        let found = if self.tools.is_empty() || self.is_free_of_calls(side, &text[..at]) {
             Match::No
         } else {
-            opener(&text[at..], Place { thinking, line_start: self.starts_line(text, at) }, &self.tools)
+            // What does not start a line must have an envelope.
+            let line_start = self.exact.is_none() && self.starts_line(text, at);
+            opener(&text[at..], Place { thinking, line_start }, &self.tools)
         };
         if found == Match::No && closes { Match::Partial } else { found }
+    }
+
+    /// The form that was enforced has no calls here; `before` is the text that is not handed on yet.
+    fn is_free_of_calls(&self, side: Side, before: &str) -> bool {
+        let content = side == Side::Content && (self.content_begun || !before.trim().is_empty());
+        self.exact.is_some_and(|exact| match side {
+            Side::Thinking => exact.free_thinking,
+            Side::Content => content && !exact.text_first,
+        })
     }
 
     fn starts_line(&self, text: &str, at: usize) -> bool {
@@ -310,7 +340,8 @@ impl MessageParser {
         self.calls += 1;
         self.scanned = 0;
         events.push(Event::CallStart { call, name: name.clone() });
-        self.state = State::Call { side, envelope, reader: CallReader::new(call, name) };
+        self.state =
+            State::Call { side, envelope, reader: CallReader::new(call, name, self.exact.is_some()) };
     }
 
     fn after_step(

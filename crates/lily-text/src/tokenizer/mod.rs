@@ -124,10 +124,26 @@ impl Tokenizer {
         self.push_ordinary(&text[from..], ids);
     }
 
+    /// Ids of a text in which nothing is an added token, to the letter: it is not normalised.
+    pub(crate) fn encode_exact(&self, text: &str) -> Vec<TokenId> {
+        let mut ids = Vec::new();
+        self.push_pieces(text, &mut ids);
+        ids
+    }
+
+    /// The tokens that are not made by merges: control tokens and markup.
+    pub(crate) fn added_tokens(&self) -> &[TokenId] {
+        &self.inner.added_ids
+    }
+
     /// Ids of a text in which nothing is an added token.
     fn push_ordinary(&self, text: &str, ids: &mut Vec<TokenId>) {
+        self.push_pieces(&self.normalize(text), ids);
+    }
+
+    fn push_pieces(&self, text: &str, ids: &mut Vec<TokenId>) {
         let mut spelling = String::new();
-        for piece in self.inner.splitter.pieces(&self.normalize(text)) {
+        for piece in self.inner.splitter.pieces(text) {
             spelling.clear();
             spelling.extend(piece.bytes().map(byte_level::letter_of));
             // Every byte has a token (`TokenTable` checks that), so nothing can be unknown.

@@ -1,0 +1,197 @@
+//! From rules to guides.
+
+use super::guide::{Free, Guide, Phase};
+use super::lark::Lark;
+use super::marker::Marker;
+use super::schema::{children, from_request, join, standalone};
+use super::vocabulary::Vocabulary;
+use super::{Rules, RulesError, SchemaError, calls, json};
+use crate::parser::Start;
+use crate::{TokenId, Tokenizer};
+use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::toktrie::{InferenceCapabilities, TokEnv};
+use llguidance::{Matcher, ParserFactory};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+/// Tokens that may begin any line of a parameter's value, whatever stands in it: masks are put together from such parts.
+const TEXT_SLICE: &str = r#"[^<"\\\x00-\x1F\x7F]{1,30}"#;
+
+/// Subschemas that are looked at to find the one at fault.
+const MAX_SEARCH: usize = 64;
+
+/// Bytes of a grammar's complaint that are passed on.
+const MAX_REASON: usize = 200;
+
+/// Makes guides for one model; cheap to clone.
+#[derive(Clone)]
+pub struct Constrainer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    tokenizer: Tokenizer,
+    stop_ids: Arc<[TokenId]>,
+    /// What thinking must not hold: stop ids and other control tokens.
+    control: Arc<[TokenId]>,
+    factory: ParserFactory,
+    think_close: OnceLock<Arc<Marker>>,
+    call_open: OnceLock<Arc<Marker>>,
+}
+
+impl std::fmt::Debug for Constrainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Constrainer")
+    }
+}
+
+impl Constrainer {
+    /// Builds the prefix tree of a vocabulary: some 0.1 s and 50 MB for 250,000 tokens. `stop_ids` end an answer.
+    ///
+    /// # Errors
+    /// The vocabulary does not fit into a tree.
+    pub fn new(tokenizer: &Tokenizer, stop_ids: &[TokenId]) -> Result<Self, RulesError> {
+        let fault =
+            |error: String| RulesError::Other(format!("the vocabulary cannot be constrained: {error}"));
+        // The tree asserts its limits.
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            let environment: TokEnv = Arc::new(Vocabulary::new(tokenizer, stop_ids));
+            let mut slices = SlicedBiasComputer::general_slices();
+            slices.push(TEXT_SLICE.to_owned());
+            ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
+        }));
+        let mut factory = built
+            .map_err(|_| fault("it is too large".to_owned()))?
+            .map_err(|error| fault(brief(&error.to_string())))?;
+        factory.quiet();
+        *factory.limits_mut() =
+            ParserLimits { verbose_errors: false, max_lexer_states: 65_536, ..ParserLimits::default() };
+        let ids = (0..tokenizer.size()).map(|id| TokenId(id as u32));
+        let control = ids.filter(|id| tokenizer.is_special(*id) || stop_ids.contains(id)).collect();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                tokenizer: tokenizer.clone(),
+                stop_ids: stop_ids.into(),
+                control,
+                factory,
+                think_close: OnceLock::new(),
+                call_open: OnceLock::new(),
+            }),
+        })
+    }
+
+    /// The guide that keeps a generation to some rules.
+    ///
+    /// # Errors
+    /// A schema that cannot be held to, with its place; or rules that no answer keeps.
+    pub fn guide(&self, rules: &Rules<'_>) -> Result<Guide, RulesError> {
+        let inner = &self.inner;
+        let mut free = Vec::new();
+        if rules.start == Start::Thinking {
+            let marker =
+                inner.think_close.get_or_init(|| Arc::new(Marker::new("</think>", &inner.tokenizer)));
+            free.push(Free { marker: Arc::clone(marker), forbidden: Arc::clone(&inner.control) });
+        }
+        // Free text before a call, if a call is to have a form and an answer need not.
+        let text_first = rules.answer.is_none() && !rules.required;
+        if text_first {
+            let marker = inner.call_open.get_or_init(|| Arc::new(Marker::new(calls::OPEN, &inner.tokenizer)));
+            free.push(Free { marker: Arc::clone(marker), forbidden: Arc::new([]) });
+        }
+        let grammar = self.grammar(rules, text_first)?;
+        let matcher = match self.matcher(grammar) {
+            Ok(matcher) => matcher,
+            Err(error) => return Err(self.blame(rules, &error)),
+        };
+        let (tokenizer, stop_ids) = (inner.tokenizer.clone(), Arc::clone(&inner.stop_ids));
+        Ok(Guide::new(tokenizer, stop_ids, free.into_iter().map(Phase::free), matcher))
+    }
+
+    /// The grammar of what is not free.
+    fn grammar(&self, rules: &Rules<'_>, opened: bool) -> Result<String, RulesError> {
+        let mut lark = Lark::default();
+        let mut choices = Vec::new();
+        if let Some(schema) = rules.answer.filter(|_| !rules.required) {
+            let schema = from_request(schema).map_err(RulesError::Answer)?;
+            choices.push(json::rule(&schema, &mut lark));
+        }
+        if rules.required || !rules.functions.is_empty() {
+            choices.push(calls::rule(rules, opened, &self.inner.tokenizer, &mut lark)?);
+        }
+        // Behind thinking there is an empty line; the prompt has it already where the model does not think.
+        let blank = if rules.start == Start::Thinking && !opened { r"/\n{1,2}/? " } else { "" };
+        Ok(lark.finish(&format!("{blank}{}", super::lark::any_of(&choices))))
+    }
+
+    fn matcher(&self, grammar: String) -> Result<Matcher, String> {
+        let parser = self.inner.factory.create_parser(TopLevelGrammar::from_lark(grammar));
+        let mut matcher = Matcher::new(parser);
+        match matcher.get_error() {
+            Some(error) => Err(error),
+            // A grammar that allows nothing shows at its first mask.
+            None => matcher.compute_mask().map(|_| matcher).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Finds the schema at fault.
+    fn blame(&self, rules: &Rules<'_>, error: &str) -> RulesError {
+        if let Some(schema) = rules.answer.filter(|_| !rules.required)
+            && let Ok(schema) = from_request(schema)
+            && let Some(error) = self.fault_of(&schema)
+        {
+            return RulesError::Answer(error);
+        }
+        for (index, function) in rules.functions.iter().enumerate() {
+            let schema = function.parameters.and_then(|schema| from_request(schema).ok());
+            if let Some(error) = schema.and_then(|schema| self.fault_of(&schema)) {
+                return RulesError::Function { index, error };
+            }
+        }
+        RulesError::Other(brief(error))
+    }
+
+    /// What is wrong with a schema, at the innermost place that is wrong by itself.
+    fn fault_of(&self, root: &serde_json::Value) -> Option<SchemaError> {
+        let mut budget = MAX_SEARCH;
+        let mut reason = self.compile_alone(root, root, &mut budget)?;
+        let (mut path, mut schema) = (String::new(), root);
+        'inner: loop {
+            for (step, child) in children(schema) {
+                if budget == 0 {
+                    break;
+                }
+                // A reference that only works from the root is no fault of the part.
+                match self.compile_alone(child, root, &mut budget) {
+                    Some(inner) if inner == reason || !inner.contains("eference") => {
+                        (path, schema, reason) = (join(&path, &step), child, inner);
+                        continue 'inner;
+                    }
+                    _ => {}
+                }
+            }
+            return Some(SchemaError::new(path, brief(&reason)));
+        }
+    }
+
+    /// Why a part of a schema cannot become a grammar, if so.
+    fn compile_alone(
+        &self,
+        schema: &serde_json::Value,
+        root: &serde_json::Value,
+        budget: &mut usize,
+    ) -> Option<String> {
+        *budget = budget.saturating_sub(1);
+        let mut lark = Lark::default();
+        let rule = lark.rule("", &super::lark::json(&standalone(schema, root)));
+        self.matcher(lark.finish(&rule)).err()
+    }
+}
+
+/// The first line of a complaint, without its place in a grammar that its reader never saw.
+fn brief(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    let line = line.rsplit_once("): ").map_or(line, |(_, rest)| rest);
+    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
+    if line.is_empty() { "it cannot be enforced".to_owned() } else { line }
+}

@@ -1,0 +1,127 @@
+//! JSON schemas as data: their subschemas, and what is made of them before they become grammars.
+
+use super::SchemaError;
+use serde_json::{Map, Value};
+
+/// Formats of strings that grammars know. Others are annotations, as the standard has it.
+const FORMATS: [&str; 11] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri", "unknown"];
+
+/// White space between the parts of a value: none, a few blanks, or a line's end and an indentation. Without a bound a
+/// model may write white space for ever.
+const WHITE_SPACE: &str = r"[ \t]{1,4}|\r?\n[ \t]{0,64}";
+
+/// Where a key's value is a schema, a list of them, or a map of them.
+const SINGLE: [&str; 4] = ["items", "additionalItems", "additionalProperties", "not"];
+const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+const MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+
+/// A request's schema.
+pub(super) fn from_request(schema: &crate::json::Value) -> Result<Value, SchemaError> {
+    let mut schema = serde_json::to_value(schema).map_err(|error| SchemaError::new("", error.to_string()))?;
+    if !schema.is_object() {
+        return Err(SchemaError::new("", "a schema must be an object"));
+    }
+    simplify(&mut schema);
+    Ok(schema)
+}
+
+/// Leaves out what asks for nothing.
+fn simplify(schema: &mut Value) {
+    if let Value::Object(fields) = schema {
+        if fields.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
+            fields.remove("format");
+        }
+        if fields.get("uniqueItems") == Some(&Value::Bool(false)) {
+            fields.remove("uniqueItems");
+        }
+        // Settings of the grammar are not for requests to make.
+        fields.remove("x-guidance");
+        for (key, value) in fields.iter_mut() {
+            match value {
+                Value::Object(map) if MAPS.contains(&key.as_str()) => map.values_mut().for_each(simplify),
+                Value::Array(list) if LISTS.contains(&key.as_str()) => list.iter_mut().for_each(simplify),
+                value if SINGLE.contains(&key.as_str()) => simplify(value),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The subschemas of a schema, each with its path.
+pub(super) fn children(schema: &Value) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(map) if MAPS.contains(&key.as_str()) => {
+                found.extend(map.iter().map(|(name, child)| (format!("{key}.{name}"), child)));
+            }
+            Value::Array(list) if LISTS.contains(&key.as_str()) => {
+                found.extend(list.iter().enumerate().map(|(at, child)| (format!("{key}[{at}]"), child)));
+            }
+            value if SINGLE.contains(&key.as_str()) => found.push((key.clone(), value)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A path and a step from there.
+pub(super) fn join(path: &str, step: &str) -> String {
+    if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") }
+}
+
+/// A schema by itself: with the definitions of the root that it may refer to, and with the settings of its grammar.
+pub(super) fn standalone(schema: &Value, root: &Value) -> Value {
+    let mut fields = match schema {
+        Value::Object(fields) => fields.clone(),
+        // `true` and `false`.
+        other => Map::from_iter([("allOf".to_owned(), Value::Array(vec![other.clone()]))]),
+    };
+    for key in ["$defs", "definitions"] {
+        if let Some(definitions) = root.get(key) {
+            fields.entry(key).or_insert_with(|| definitions.clone());
+        }
+    }
+    fields.insert("x-guidance".to_owned(), serde_json::json!({ "whitespace_pattern": WHITE_SPACE }));
+    Value::Object(fields)
+}
+
+/// A schema within the root: `#/$defs/Name`.
+pub(super) fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
+    if reference == "#" {
+        return Some(root);
+    }
+    root.pointer(reference.strip_prefix('#')?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_asks_for_nothing_goes() {
+        let schema = crate::json::Value::parse(
+            r#"{"x-guidance": {}, "properties": {"format": {"format": "int32"}, "b": {"format": "date"},
+                "uniqueItems": {"items": {"uniqueItems": false}}}}"#,
+        );
+        let simple = from_request(&schema.unwrap()).unwrap();
+        assert_eq!(
+            simple,
+            json!({"properties": {"format": {}, "b": {"format": "date"}, "uniqueItems": {"items": {}}}})
+        );
+        assert!(from_request(&crate::json::Value::Bool(true)).is_err());
+    }
+
+    #[test]
+    fn subschemas_and_references() {
+        let schema = json!({"properties": {"a": {"type": "null"}}, "anyOf": [true], "items": {"$ref": "#/$defs/x"},
+            "$defs": {"x": {"const": 1}}, "enum": [{"items": 1}]});
+        let paths: Vec<String> = children(&schema).into_iter().map(|(path, _)| path).collect();
+        assert_eq!(paths, ["properties.a", "anyOf[0]", "items", "$defs.x"]);
+        assert_eq!(resolve("#/$defs/x", &schema), Some(&json!({"const": 1})));
+        assert_eq!(resolve("#/nowhere", &schema), None);
+        assert_eq!(resolve("http://elsewhere", &schema), None);
+    }
+}
