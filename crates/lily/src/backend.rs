@@ -7,7 +7,9 @@ use crate::{
 use anyhow::{Context, Result};
 use lily_checkpoint::Checkpoint;
 use lily_cpu::{CpuBackend, CpuOptions, Precision, Profile, ReferenceBackend};
-use lily_engine::Backend;
+use lily_engine::{Backend, TokenId};
+use lily_gpu::{Device, GpuBackend, GpuError, GpuOptions};
+use std::sync::Arc;
 
 /// A backend that can tell what its operations cost.
 pub(crate) trait Profiled: Backend {
@@ -16,6 +18,28 @@ pub(crate) trait Profiled: Backend {
 
     /// What was collected since.
     fn take_profile(&mut self) -> Option<Profile>;
+
+    /// The backend as one on a GPU, if it is.
+    fn gpu(&mut self) -> Option<&mut GpuBackend> {
+        None
+    }
+
+    /// Waits until nothing is under way, so that a clock can start.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Consumes `first` and then each best token in turn, `steps` tokens in all, without the host between them; the
+    /// tokens chosen, or `None` if this backend has no such loop.
+    fn greedy_loop(
+        &mut self,
+        state: &mut Self::State,
+        first: TokenId,
+        steps: usize,
+    ) -> Option<Result<Vec<TokenId>>> {
+        let _ = (state, first, steps);
+        None
+    }
 }
 
 impl Profiled for CpuBackend {
@@ -36,6 +60,24 @@ impl Profiled for ReferenceBackend {
 
     fn take_profile(&mut self) -> Option<Profile> {
         None
+    }
+}
+
+impl Profiled for GpuBackend {
+    fn start_profile(&mut self) -> bool {
+        false
+    }
+
+    fn take_profile(&mut self) -> Option<Profile> {
+        None
+    }
+
+    fn gpu(&mut self) -> Option<&mut GpuBackend> {
+        Some(self)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ok(GpuBackend::settle(self)?)
     }
 }
 
@@ -69,8 +111,14 @@ pub(crate) fn visit<V: Visitor>(
     checkpoint: &Checkpoint,
     visitor: V,
 ) -> Result<V::Output> {
-    match options.backend {
-        BackendChoice::Cpu => {
+    let choice = match options.backend {
+        BackendChoice::Auto => auto(),
+        BackendChoice::Cpu => Choice::Cpu,
+        BackendChoice::Cuda => Choice::Cuda(cuda_device().context("cannot use CUDA")?),
+        BackendChoice::Reference => Choice::Reference,
+    };
+    match choice {
+        Choice::Cpu => {
             let cpu = CpuOptions {
                 threads: options.threads(),
                 precision: options.precision.map_or_else(Precision::default, precision),
@@ -81,13 +129,60 @@ pub(crate) fn visit<V: Visitor>(
                 CpuBackend::new(checkpoint, &cpu).context("cannot load the model onto the CPU backend")?;
             Ok(visitor.visit(backend))
         }
-        BackendChoice::Reference => match options.precision {
+        Choice::Cuda(device) => match options.precision {
+            Some(PrecisionChoice::Int8 | PrecisionChoice::F32) => {
+                Err(Advice::usage("the GPU computes with bf16 activations only", "leave --precision away")
+                    .into())
+            }
+            None | Some(PrecisionChoice::Bf16) => {
+                let gpu = GpuOptions { max_context: options.context(), ..GpuOptions::default() };
+                let backend = GpuBackend::new(device, checkpoint, &gpu)
+                    .context("cannot load the model onto the GPU")?;
+                Ok(visitor.visit(backend))
+            }
+        },
+        Choice::Reference => match options.precision {
             Some(PrecisionChoice::Int8 | PrecisionChoice::Bf16) => {
                 Err(Advice::usage("the reference computes in f32 only", "leave --precision away").into())
             }
             None | Some(PrecisionChoice::F32) => Ok(visitor.visit(ReferenceBackend::new(checkpoint))),
         },
     }
+}
+
+/// A backend, with the device that was opened for it.
+enum Choice {
+    Cpu,
+    Cuda(Arc<dyn Device>),
+    Reference,
+}
+
+/// CUDA where it can be had, else the CPU; says which.
+fn auto() -> Choice {
+    match cuda_device() {
+        Ok(device) => {
+            tracing::info!(device = device.describe(), "--backend auto chose CUDA");
+            Choice::Cuda(device)
+        }
+        Err(error) => {
+            tracing::info!("--backend auto chose the CPU: {error}");
+            Choice::Cpu
+        }
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
+    use lily_gpu::device::{CudaDevice, CudaOptions};
+    Ok(Arc::new(CudaDevice::new(&CudaOptions::default())?))
+}
+
+#[cfg(target_os = "macos")]
+fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
+    Err(GpuError::Unavailable {
+        what: "there is no CUDA on macOS".to_owned(),
+        hint: "use --backend cpu".to_owned(),
+    })
 }
 
 fn precision(choice: PrecisionChoice) -> Precision {

@@ -73,8 +73,12 @@ impl GlobalOptions {
 /// The implementations of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendChoice {
+    /// CUDA if the machine has it, else the CPU
+    Auto,
     /// Packed weights, SIMD kernels, all cores
     Cpu,
+    /// An NVIDIA GPU
+    Cuda,
     /// Plain f32, slow: the oracle that the others are checked against
     Reference,
 }

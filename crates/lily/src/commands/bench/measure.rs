@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use lily_cpu::Profile;
 use lily_engine::{Backend, DecodeStep, LogitsWanted, TokenId};
+use lily_gpu::{GpuBackend, Optimisation};
 use std::{
     collections::HashSet,
     time::{Duration, Instant},
@@ -21,6 +22,8 @@ pub(super) struct Bench<B> {
     rounds: usize,
     /// One round more, with a profile.
     ops: bool,
+    /// The optimisation that is off while an ablation's row is measured.
+    pub(super) without: Option<Optimisation>,
     status: ProgressBar,
     /// The very first call: its shape and time. It pays for pages not yet read and for lazy set-up.
     pub(super) first_call: Option<(Shape, Duration)>,
@@ -32,7 +35,12 @@ impl<B: Profiled> Bench<B> {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let status = ProgressBar::with_draw_target(None, target);
         let BenchArgs { warmups, rounds, ops, .. } = *args;
-        Self { backend, warmups, rounds, ops, status, first_call: None }
+        Self { backend, warmups, rounds, ops, without: None, status, first_call: None }
+    }
+
+    /// The backend as one on a GPU, if it is.
+    pub(super) fn gpu(&mut self) -> Option<&mut GpuBackend> {
+        self.backend.gpu()
     }
 
     /// A prompt of `tokens` tokens, from an empty state to the logits of the last.
@@ -42,11 +50,12 @@ impl<B: Profiled> Bench<B> {
         let mut logits = Vec::new();
         let (rounds, profile) = self.rounds(shape, |backend| {
             let mut state = backend.new_state()?;
+            backend.settle()?;
             let start = Instant::now();
             prefill(backend, &mut state, &prompt, &mut logits)?;
             Ok(start.elapsed())
         })?;
-        Ok(Series { shape, rounds, profile, distinct: None })
+        Ok(Series { shape, rounds, profile, distinct: None, without: self.without })
     }
 
     /// `steps` greedy tokens after a context of `context` tokens.
@@ -67,7 +76,14 @@ impl<B: Profiled> Bench<B> {
             let mut state = backend.restore(&snapshot)?;
             logits.clone_from(&first);
             seen.clear();
+            backend.settle()?;
             let start = Instant::now();
+            if let Some(chosen) = backend.greedy_loop(&mut state, best(&first)?, steps) {
+                let chosen = chosen?;
+                let time = start.elapsed();
+                seen.extend(chosen);
+                return Ok(time);
+            }
             for _ in 0..steps {
                 let token = best(&logits)?;
                 seen.insert(token);
@@ -75,7 +91,7 @@ impl<B: Profiled> Bench<B> {
             }
             Ok(start.elapsed())
         })?;
-        Ok(Series { shape, rounds, profile, distinct: Some(seen.len()) })
+        Ok(Series { shape, rounds, profile, distinct: Some(seen.len()), without: self.without })
     }
 
     /// Warms up, then measures; a profile, if one is wanted, comes from a round of its own.
@@ -95,7 +111,7 @@ impl<B: Profiled> Bench<B> {
             }
         }
         let mut profile = None;
-        if self.ops {
+        if self.ops && self.backend.gpu().is_none() {
             if !self.backend.start_profile() {
                 return Err(Advice::usage(
                     "this backend does not profile its operations",

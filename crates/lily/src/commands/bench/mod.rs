@@ -4,6 +4,7 @@
 //! fixed prompt; every round in the output; the machine's ceilings measured in the same run, before and after.
 
 mod ceiling;
+mod gpu;
 mod measure;
 mod ops;
 mod others;
@@ -22,6 +23,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use lily_checkpoint::Checkpoint;
+use lily_gpu::{GpuBackend, Optimisation};
 use measure::Bench;
 use report::Report;
 use std::{process::ExitCode, time::Instant};
@@ -63,6 +65,18 @@ pub(crate) struct BenchArgs {
     /// After the measured rounds, one more with a profile: time, bytes and speed of every operation
     #[arg(long)]
     ops: bool,
+
+    /// Switch an optimisation of the GPU path off (repeatable)
+    #[arg(long, value_name = "NAME")]
+    without: Vec<Optimisation>,
+
+    /// On a GPU: measure each shape also without each of its phase's optimisations in turn
+    #[arg(long)]
+    ablate: bool,
+
+    /// On a GPU: tell launches, dependency levels and bytes of each shape's plan
+    #[arg(long)]
+    explain: bool,
 
     /// Do not measure the machine's bandwidth (1 GiB of memory per thread), and tell no floors
     #[arg(long)]
@@ -127,7 +141,7 @@ struct Runner<'a> {
 impl Visitor for Runner<'_> {
     type Output = Result<Report>;
 
-    fn visit<B: Profiled>(self, backend: B) -> Result<Report> {
+    fn visit<B: Profiled>(self, mut backend: B) -> Result<Report> {
         let Self { args, options, terminal, checkpoint, model, prefill, decode, start } = self;
         let loaded = start.elapsed();
         let longest = decode.iter().map(|context| context + args.steps).chain(prefill.iter().copied()).max();
@@ -138,14 +152,14 @@ impl Visitor for Runner<'_> {
             )
             .into());
         }
+        gpu::switch(&mut backend, args)?;
         let (machine, description) = (others::Sample::now(), backend.describe());
         let threads = options.threads();
-        let measure = |message| {
-            (!args.no_ceiling)
-                .then(|| progress::spin(terminal, message, || ceiling::measure(threads)))
-                .flatten()
+        let measure = |backend: Option<&mut GpuBackend>, message| {
+            let measure = || backend.map_or_else(|| ceiling::measure(threads), |gpu| ceiling::of_gpu(gpu));
+            (!args.no_ceiling).then(|| progress::spin(terminal, message, measure)).flatten()
         };
-        let before = measure("measuring the machine");
+        let before = measure(backend.gpu(), "measuring the machine");
         let mut bench = Bench::new(backend, args, terminal);
         let mut series = Vec::new();
         for &tokens in &prefill {
@@ -154,7 +168,11 @@ impl Visitor for Runner<'_> {
         for &context in &decode {
             series.push(bench.decode(context, args.steps)?);
         }
-        let after = measure("measuring the machine again");
+        if args.ablate {
+            series.extend(gpu::ablate(&mut bench, args, &prefill, &decode)?);
+        }
+        let plans = gpu::plans(&mut bench, args, &prefill, &decode)?;
+        let after = measure(bench.gpu(), "measuring the machine again");
         Ok(Report {
             model,
             backend: description,
@@ -164,6 +182,7 @@ impl Visitor for Runner<'_> {
             ceilings: before.zip(after).map(|(before, after)| [before, after]),
             others: machine.others_since(),
             series,
+            plans,
         })
     }
 }

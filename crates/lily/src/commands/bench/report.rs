@@ -2,6 +2,7 @@
 
 use super::{
     ceiling::Ceilings,
+    gpu::Plan,
     ops,
     series::{Series, Shape},
     traffic::Traffic,
@@ -31,6 +32,8 @@ pub(super) struct Report {
     /// Share of the machine that other programs used meanwhile.
     pub(super) others: Option<f64>,
     pub(super) series: Vec<Series>,
+    /// What a GPU's plans cost, if it was asked for.
+    pub(super) plans: Vec<Plan>,
 }
 
 impl Report {
@@ -80,7 +83,7 @@ impl Report {
             doubts.push(format!(
                 "{}: only {} distinct tokens in {} (usual for a trained model on such a prompt; on random weights, \
                  less than 60 in 64 means that it is not the model that ran)",
-                series.shape.name(),
+                series.name(),
                 series.distinct.unwrap_or(0),
                 series.shape.tokens(),
             ));
@@ -117,7 +120,7 @@ impl Report {
         )?;
         for series in &self.series {
             let rates: Vec<String> = series.rates().iter().map(|rate| format!("{rate:.1}")).collect();
-            writeln!(out, "{:<12} rounds: {} tok/s", series.shape.name(), rates.join(" "))?;
+            writeln!(out, "{:<12} rounds: {} tok/s", series.name(), rates.join(" "))?;
         }
         writeln!(out)?;
         writeln!(
@@ -131,12 +134,15 @@ impl Report {
                 Some(floor) => (format!("{floor:.0}"), format!("{:.1}%", median / floor * 100.0)),
                 None => ("-".to_owned(), "-".to_owned()),
             };
-            let (name, spread) = (series.shape.name(), series.spread() * 100.0);
+            let (name, spread) = (series.name(), series.spread() * 100.0);
             writeln!(out, "{name:<16}{median:>14.1}{spread:>9.1}%{floor:>22}{share:>12}")?;
+        }
+        for plan in &self.plans {
+            write!(out, "\n{plan}")?;
         }
         for series in &self.series {
             if let Some(profile) = &series.profile {
-                write!(out, "\n{}", ops::table(&series.shape.name(), profile, self.bandwidth()))?;
+                write!(out, "\n{}", ops::table(&series.name(), profile, self.bandwidth()))?;
             }
         }
         Ok(())
@@ -154,6 +160,7 @@ impl Report {
                 "kind": kind,
                 "tokens": tokens,
                 "context": context,
+                "without": series.without.map(|without| without.name()),
                 "rounds_ms": series.rounds.iter().copied().map(milliseconds).collect::<Vec<_>>(),
                 "tokens_per_second": series.rates(),
                 "median": series.median(),
@@ -182,6 +189,7 @@ impl Report {
                 "all_weights": self.traffic.all_weights,
             },
             "series": series.collect::<Vec<_>>(),
+            "plans": self.plans.iter().map(Plan::json).collect::<Vec<_>>(),
             "doubts": self.doubts(),
         })
     }

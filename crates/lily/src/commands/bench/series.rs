@@ -1,6 +1,7 @@
 //! The rounds of one shape.
 
 use lily_cpu::Profile;
+use lily_gpu::Optimisation;
 use std::time::Duration;
 
 /// What a series measures.
@@ -34,6 +35,8 @@ impl Shape {
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) shape: Shape,
+    /// The one optimisation that was off, if this is a row of an ablation.
+    pub(super) without: Option<Optimisation>,
     pub(super) rounds: Vec<Duration>,
     /// Of one more round.
     pub(super) profile: Option<Profile>,
@@ -42,6 +45,14 @@ pub(super) struct Series {
 }
 
 impl Series {
+    /// As in the table.
+    pub(super) fn name(&self) -> String {
+        match self.without {
+            Some(without) => format!("{} without {without}", self.shape.name()),
+            None => self.shape.name(),
+        }
+    }
+
     /// Tokens per second of each round, in order.
     pub(super) fn rates(&self) -> Vec<f64> {
         let tokens = self.shape.tokens() as f64;
@@ -90,7 +101,7 @@ mod tests {
     #[test]
     fn median_range_and_spread() {
         let rounds = [100, 50, 200].map(Duration::from_millis).to_vec();
-        let series = Series { shape: Shape::Prefill { tokens: 10 }, rounds, profile: None, distinct: None };
+        let series = Series { shape: Shape::Prefill { tokens: 10 }, rounds, profile: None, distinct: None, without: None };
         assert_eq!(series.rates(), [100.0, 200.0, 50.0]);
         assert_eq!((series.median(), series.range(), series.spread()), (100.0, (50.0, 200.0), 1.5));
         assert_eq!(median(&[4.0, 1.0]), 2.5);
@@ -103,6 +114,7 @@ mod tests {
             rounds: vec![Duration::from_secs(1)],
             profile: None,
             distinct: Some(distinct),
+            without: None,
         };
         assert!(series(59).repeats_itself());
         assert!(!series(60).repeats_itself());
