@@ -124,6 +124,11 @@ tier!(
     (target_feature(enable = "dotprod"))
     neon_dotprod, NeonDotprod, crate::simd::neon::Neon<crate::simd::neon::Dotprod>
 );
+#[cfg(target_arch = "aarch64")]
+tier!(
+    (target_feature(enable = "dotprod,i8mm"))
+    neon_i8mm, NeonI8mm, crate::simd::neon::Neon<crate::simd::neon::I8mm>
+);
 
 impl Kernels {
     /// The table of a tier; `None` when this machine lacks it.
@@ -145,6 +150,8 @@ impl Kernels {
             Tier::Neon => Some(&neon::TABLE),
             #[cfg(target_arch = "aarch64")]
             Tier::NeonDotprod => Some(&neon_dotprod::TABLE),
+            #[cfg(target_arch = "aarch64")]
+            Tier::NeonI8mm => Some(&neon_i8mm::TABLE),
             #[allow(unreachable_patterns, reason = "the tiers of other architectures")]
             _ => None,
         }

@@ -17,6 +17,8 @@ pub enum Tier {
     Neon,
     /// NEON with the 8-bit dot product (Apple M1, Neoverse N1 and later).
     NeonDotprod,
+    /// NEON with products of 8-bit matrices (Apple M2, Neoverse V1 and later).
+    NeonI8mm,
 }
 
 impl Tier {
@@ -53,6 +55,9 @@ impl Tier {
             tiers.push(Self::Neon);
             if std::arch::is_aarch64_feature_detected!("dotprod") {
                 tiers.push(Self::NeonDotprod);
+                if std::arch::is_aarch64_feature_detected!("i8mm") {
+                    tiers.push(Self::NeonI8mm);
+                }
             }
         }
         tiers
@@ -73,6 +78,7 @@ impl Tier {
             Self::Amx => "amx",
             Self::Neon => "neon",
             Self::NeonDotprod => "neon-dotprod",
+            Self::NeonI8mm => "neon-i8mm",
         }
     }
 }
@@ -87,8 +93,16 @@ impl std::str::FromStr for Tier {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let all =
-            [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Amx, Self::Neon, Self::NeonDotprod];
+        let all = [
+            Self::Scalar,
+            Self::Avx2,
+            Self::AvxVnni,
+            Self::Avx512,
+            Self::Amx,
+            Self::Neon,
+            Self::NeonDotprod,
+            Self::NeonI8mm,
+        ];
         all.into_iter().find(|tier| tier.name() == name).ok_or_else(|| {
             format!("unknown instruction set \"{name}\"\nhint: one of {}", all.map(Self::name).join(", "))
         })

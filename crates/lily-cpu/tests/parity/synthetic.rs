@@ -146,7 +146,7 @@ fn the_reference_is_mlx_lm() {
 }
 
 /// Through prefill and decode, with the reference's experts forced: `bound` is the relative distance of all positions'
-/// logits together.
+/// logits together; no position may lie beyond one and a half times that.
 fn hold(precision: Precision, bound: f64) {
     let Some(s) = synthetic() else { return };
     let r = reference(s);
@@ -172,6 +172,10 @@ fn hold(precision: Precision, bound: f64) {
         assert!(
             distance <= bound,
             "{precision}, {how}: relative distance {distance:.2e}, at most {bound:.0e}"
+        );
+        assert!(
+            worst <= 1.5 * bound,
+            "{precision}, {how}: relative distance {worst:.2e} at the worst position, at most 1.5 * {bound:.0e}"
         );
     }
 }

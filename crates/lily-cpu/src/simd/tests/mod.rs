@@ -17,6 +17,17 @@ fn tiers() -> impl Iterator<Item = &'static Kernels> {
     Tier::available().into_iter().filter_map(Kernels::for_tier)
 }
 
+/// `LILY_EXPECT_TIERS` names the tiers that this machine should have, so that a run meant to cover one cannot miss it.
+#[test]
+fn the_expected_tiers_are_there() {
+    let found: Vec<&str> = tiers().map(|kernels| kernels.tier().name()).collect();
+    eprintln!("tiers tested: {}", found.join(" "));
+    let Ok(expected) = std::env::var("LILY_EXPECT_TIERS") else { return };
+    for tier in expected.split_whitespace() {
+        assert!(found.contains(&tier), "{tier} is not among {found:?}");
+    }
+}
+
 /// A small generator of repeatable noise.
 struct Noise(u64);
 
