@@ -161,7 +161,22 @@ fn render(server: &Server) -> String {
     ] {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
+    if let Some(bytes) = resident_bytes() {
+        let name = "process_resident_memory_bytes";
+        let _ = writeln!(
+            out,
+            "# HELP {name} Resident memory of the server.\n# TYPE {name} gauge\n{name} {bytes}"
+        );
+    }
     out
+}
+
+/// Resident memory of this process, where the system tells (Linux).
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 fn labelled<'a>(

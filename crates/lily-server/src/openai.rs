@@ -2,6 +2,7 @@
 
 pub(crate) mod chat;
 mod chat_stream;
+mod chunks;
 pub(crate) mod completions;
 mod completions_stream;
 pub(crate) mod logprobs;
@@ -9,23 +10,7 @@ pub(crate) mod models;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 
-use crate::request::Request;
 use crate::state::{Server, unix_time};
-
-/// What a stream carries beside the answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamExtras {
-    /// A usage chunk at the end.
-    pub(crate) usage: bool,
-    /// Comments on the progress of prefill.
-    pub(crate) progress: bool,
-}
-
-impl StreamExtras {
-    pub(crate) fn of(request: &Request) -> Self {
-        Self { usage: request.include_usage, progress: request.include_progress }
-    }
-}
 
 /// What every object of one answer has in common.
 #[derive(Debug, Clone)]

@@ -228,7 +228,7 @@ pub(crate) fn stop_strings(
 }
 
 /// `deadline_seconds`, an extension: the time this answer may take. The server's own limit holds if it is shorter.
-fn deadline(fields: &mut Fields, limit: Option<Duration>) -> Result<Option<Duration>, ApiError> {
+pub(crate) fn deadline(fields: &mut Fields, limit: Option<Duration>) -> Result<Option<Duration>, ApiError> {
     let own = fields.number("deadline_seconds", 0.001, 1e9)?.map(Duration::from_secs_f64);
     Ok(match (own, limit) {
         (Some(own), Some(limit)) => Some(own.min(limit)),

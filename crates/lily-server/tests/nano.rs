@@ -61,6 +61,7 @@ async fn nano() {
     seeds_hold_under_load(&app).await;
     streamed_and_whole_agree(&app).await;
     cached_and_fresh_agree(&app).await;
+    answers_keep_their_form(&app).await;
 }
 
 /// SAMP-13: a greedy answer is the same alone and beside three others.
@@ -115,4 +116,35 @@ async fn cached_and_fresh_agree(app: &axum::Router) {
     let tokens = |reply: &Value| reply["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
     assert!(tokens(&cached) > tokens(&fresh), "{cached}");
     assert_eq!(fresh["choices"][0]["message"]["content"], cached["choices"][0]["message"]["content"]);
+}
+
+/// The real model under a grammar, with thinking and without: what it says has the form, and ends by itself.
+async fn answers_keep_their_form(app: &axum::Router) {
+    let schema = json!({
+        "type": "object", "required": ["city", "days"], "additionalProperties": false,
+        "properties": {"city": {"type": "string", "maxLength": 40}, "days": {"type": "integer", "minimum": 0, "maximum": 30}},
+    });
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "place", "schema": schema, "strict": true}});
+    let tools =
+        json!([{"type": "function", "function": {"name": "forecast", "parameters": schema, "strict": true}}]);
+    for thinking in [false, true] {
+        let mut asked = question("What is the weather in Oslo right now?");
+        (asked["max_tokens"], asked["enable_thinking"]) = (json!(400), json!(thinking));
+        asked["response_format"] = format.clone();
+        let answer: Value = serde_json::from_str(&content(app, &asked).await).expect("JSON");
+        assert!(answer["city"].is_string() && answer["days"].is_u64(), "{answer}");
+        asked["response_format"] = json!(null);
+        asked["tools"] = tools.clone();
+        for choice in [json!("required"), json!({"type": "function", "function": {"name": "forecast"}})] {
+            asked["tool_choice"] = choice;
+            let reply: Value = serde_json::from_str(&ask(app, &asked).await).expect("JSON");
+            let choice = &reply["choices"][0];
+            assert_eq!(choice["finish_reason"], "tool_calls", "{choice}");
+            let arguments =
+                choice["message"]["tool_calls"][0]["function"]["arguments"].as_str().expect("text");
+            let arguments: Value = serde_json::from_str(arguments).expect("JSON");
+            assert!(arguments["city"].is_string() && arguments["days"].is_u64(), "{arguments}");
+        }
+    }
 }

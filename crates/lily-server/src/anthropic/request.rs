@@ -7,7 +7,7 @@ use crate::guided::Form;
 use crate::request::format::{AnswerSchema, read_flat};
 use crate::request::tools::{self, Tool, ToolChoice};
 use crate::request::{
-    Conversation, Input, Request, body_fields, sampling, stop_strings, thinking, unsupported,
+    Conversation, Input, Request, body_fields, deadline, sampling, stop_strings, thinking, unsupported,
 };
 use crate::state::Server;
 use lily_text::json::Value;
@@ -43,7 +43,7 @@ impl Request {
             stream: fields.boolean("stream")?.unwrap_or(false),
             include_usage: false,
             include_progress: false,
-            deadline: limits.deadline,
+            deadline: deadline(&mut fields, limits.deadline)?,
         })
     }
 }

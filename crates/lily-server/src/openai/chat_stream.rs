@@ -1,8 +1,9 @@
 //! Chat completions as a stream of chunks.
 
 use super::chat::finish_reason;
+use super::chunks::{Chunks, StreamExtras};
 use super::usage::Counts;
-use super::{FINGERPRINT, Head, StreamExtras, logprobs};
+use super::{Head, logprobs};
 use crate::error::ApiError;
 use crate::sse;
 use crate::state::Server;
@@ -16,30 +17,15 @@ use std::sync::Arc;
 /// for, one with the usage and no choice; then `[DONE]`. After a fault an error object, and nothing more.
 pub(crate) struct ChatStream {
     server: Arc<Server>,
-    head: Head,
-    extras: StreamExtras,
+    chunks: Chunks,
     counts: Counts,
     started: Vec<bool>,
 }
 
 impl ChatStream {
     pub(crate) fn new(server: Arc<Server>, head: Head, choices: usize, extras: StreamExtras) -> Self {
-        Self { server, head, extras, counts: Counts::default(), started: vec![false; choices] }
-    }
-
-    fn chunk(&self, choices: &Value, usage: Option<Value>) -> Value {
-        let mut chunk = json!({
-            "id": self.head.id,
-            "object": "chat.completion.chunk",
-            "created": self.head.created,
-            "model": self.head.model,
-            "system_fingerprint": FINGERPRINT,
-            "choices": choices,
-        });
-        if self.extras.usage {
-            chunk["usage"] = usage.unwrap_or(Value::Null);
-        }
-        chunk
+        let chunks = Chunks::new(head, "chat.completion.chunk", extras);
+        Self { server, chunks, counts: Counts::default(), started: vec![false; choices] }
     }
 
     fn choice(
@@ -50,8 +36,8 @@ impl ChatStream {
         finish: Option<&str>,
         out: &mut Vec<u8>,
     ) {
-        let choice = json!([{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}]);
-        sse::data(out, &self.chunk(&choice, None));
+        let choice = json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish});
+        self.chunks.choice(choice, out);
     }
 
     /// The chunk that opens a choice.
@@ -114,10 +100,7 @@ fn call_delta((index, mut head, arguments): (usize, Map<String, Value>, String))
 impl Encoder for ChatStream {
     fn event(&mut self, choice: usize, event: TurnEvent, out: &mut Vec<u8>) {
         match event {
-            TurnEvent::Prefill { done, total } if self.extras.progress => {
-                sse::comment(out, &format!("prefill {done}/{total}"));
-            }
-            TurnEvent::Prefill { .. } => {}
+            TurnEvent::Prefill { done, total } => self.chunks.progress(done, total, out),
             TurnEvent::Token { pieces, logprob } => {
                 self.open(choice, out);
                 let delta = self.delta(pieces);
@@ -145,9 +128,6 @@ impl Encoder for ChatStream {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        if self.extras.usage {
-            sse::data(out, &self.chunk(&json!([]), Some(self.counts.to_json())));
-        }
-        out.extend_from_slice(sse::DONE);
+        self.chunks.end(&self.counts, out);
     }
 }

@@ -1,8 +1,9 @@
 //! `POST /v1/completions`: a prompt, continued as it is.
 
+use super::chunks::StreamExtras;
 use super::completions_stream::CompletionsStream;
 use super::usage::Counts;
-use super::{FINGERPRINT, Head, StreamExtras, logprobs};
+use super::{FINGERPRINT, Head, logprobs};
 use crate::body::read_json;
 use crate::error::ApiError;
 use crate::job::{self, Origin};

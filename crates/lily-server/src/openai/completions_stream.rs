@@ -1,8 +1,9 @@
 //! Completions as a stream of chunks.
 
+use super::chunks::{Chunks, StreamExtras};
 use super::completions::finish_reason;
 use super::usage::Counts;
-use super::{FINGERPRINT, Head, StreamExtras, logprobs};
+use super::{Head, logprobs};
 use crate::error::ApiError;
 use crate::sse;
 use crate::state::Server;
@@ -17,10 +18,9 @@ use std::sync::Arc;
 /// Chunks with text, for each choice one with the reason for its end, a usage chunk if asked for, and `[DONE]`.
 pub(crate) struct CompletionsStream {
     server: Arc<Server>,
-    head: Head,
+    chunks: Chunks,
     /// Choices of each prompt.
     choices: usize,
-    extras: StreamExtras,
     counts: Counts,
     /// Characters sent so far, for `logprobs.text_offset`.
     offsets: HashMap<usize, usize>,
@@ -28,22 +28,8 @@ pub(crate) struct CompletionsStream {
 
 impl CompletionsStream {
     pub(crate) fn new(server: Arc<Server>, head: Head, choices: usize, extras: StreamExtras) -> Self {
-        Self { server, head, choices, extras, counts: Counts::default(), offsets: HashMap::new() }
-    }
-
-    fn chunk(&self, choices: &Value, usage: Option<Value>) -> Value {
-        let mut chunk = json!({
-            "id": self.head.id,
-            "object": "text_completion",
-            "created": self.head.created,
-            "model": self.head.model,
-            "system_fingerprint": FINGERPRINT,
-            "choices": choices,
-        });
-        if self.extras.usage {
-            chunk["usage"] = usage.unwrap_or(Value::Null);
-        }
-        chunk
+        let chunks = Chunks::new(head, "text_completion", extras);
+        Self { server, chunks, choices, counts: Counts::default(), offsets: HashMap::new() }
     }
 
     fn choice(
@@ -54,8 +40,8 @@ impl CompletionsStream {
         finish: Option<&str>,
         out: &mut Vec<u8>,
     ) {
-        let choice = json!([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}]);
-        sse::data(out, &self.chunk(&choice, None));
+        let choice = json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish});
+        self.chunks.choice(choice, out);
     }
 
     fn logprobs(&mut self, choice: usize, logprob: Option<TokenLogprob>) -> Option<Value> {
@@ -67,10 +53,7 @@ impl CompletionsStream {
 impl Encoder for CompletionsStream {
     fn event(&mut self, choice: usize, event: TurnEvent, out: &mut Vec<u8>) {
         match event {
-            TurnEvent::Prefill { done, total } if self.extras.progress => {
-                sse::comment(out, &format!("prefill {done}/{total}"));
-            }
-            TurnEvent::Prefill { .. } => {}
+            TurnEvent::Prefill { done, total } => self.chunks.progress(done, total, out),
             TurnEvent::Token { pieces, logprob } => {
                 let (text, logprobs) = (text_of(pieces), self.logprobs(choice, logprob));
                 if logprobs.is_some() || !text.is_empty() {
@@ -89,10 +72,7 @@ impl Encoder for CompletionsStream {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        if self.extras.usage {
-            sse::data(out, &self.chunk(&json!([]), Some(self.counts.to_json())));
-        }
-        out.extend_from_slice(sse::DONE);
+        self.chunks.end(&self.counts, out);
     }
 }
 

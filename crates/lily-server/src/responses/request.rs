@@ -7,7 +7,8 @@ use crate::guided::Form;
 use crate::request::format::{AnswerSchema, read_flat};
 use crate::request::tools::{self, Tool};
 use crate::request::{
-    Conversation, Input, Request, body_fields, sampling, stop_strings, system, thinking, unsupported,
+    Conversation, Input, Request, body_fields, deadline, sampling, stop_strings, system, thinking,
+    unsupported,
 };
 use crate::state::Server;
 use lily_text::json::Value;
@@ -66,7 +67,7 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
         stream: fields.boolean("stream")?.unwrap_or(false),
         include_usage: false,
         include_progress: false,
-        deadline: limits.deadline,
+        deadline: deadline(&mut fields, limits.deadline)?,
     };
     let terms = Terms {
         echo,

@@ -131,6 +131,13 @@ async fn deadlines() {
     let request = with(&hi(), &json!({"deadline_seconds": 0.2}));
     let reply = app.post(CHAT, &request).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (408, &json!("deadline_exceeded")));
+    for (path, body) in [
+        ("/v1/messages", json!({"messages": [{"role": "user", "content": "Hi"}], "deadline_seconds": 0.1})),
+        ("/v1/responses", json!({"input": "Hi", "deadline_seconds": 0.1})),
+        ("/v1/completions", json!({"prompt": "Hi", "deadline_seconds": 0.1})),
+    ] {
+        assert_eq!(app.post(path, &body).await.status, 408, "{path}");
+    }
     let stream = app.post(CHAT, &with(&request, &json!({"stream": true}))).await;
     let last = stream.chunks().pop().expect("an event");
     assert_eq!(last["error"]["code"], "deadline_exceeded");

@@ -14,6 +14,7 @@ mod chat;
 mod completions;
 mod constrained;
 mod limits;
+mod log;
 mod messages;
 mod observe;
 mod responses;
