@@ -2,9 +2,10 @@
 
     LILY_URL=http://127.0.0.1:8080 python tests/clients/load.py --clients 64 --seconds 600 [--pid SERVER]
 
-Prints latencies, the answers by outcome and, with --pid, the server's memory before and after. Fails if an answer was
-wrong in any other way than a full queue (503), if a stream stood still for longer than --stall seconds after its first
-token, or if the server is not idle again at the end.
+A warm-up of a tenth of the time comes first. Prints latencies, the answers by outcome and, with --pid, the server's memory
+before, after the warm-up and at the end. Fails if an answer was wrong in any other way than a full queue (503), if a stream
+stood still for longer than --stall seconds after its first token, if the server is not idle again at the end or has lost a
+generation, or if its memory has grown since the warm-up by more than --growth MiB.
 """
 
 import argparse
@@ -30,6 +31,7 @@ parser.add_argument("--hang-up", type=float, default=0.1, help="share of request
 parser.add_argument("--stall", type=float, default=30, help="seconds that a begun stream may stand still")
 parser.add_argument("--prompt", type=int, default=600, help="most words of a prompt")
 parser.add_argument("--tokens", type=int, default=64, help="most tokens of an answer")
+parser.add_argument("--growth", type=float, default=96, help="MiB that the server may grow after the warm-up")
 parser.add_argument("--pid", type=int)
 options = parser.parse_args()
 
@@ -47,7 +49,9 @@ def memory():
 
 def request(dice):
     words = " ".join(dice.choice(["sea", "stone", "tree", "light", "river"]) for _ in range(dice.randint(1, options.prompt)))
+    form = {"response_format": {"type": "json_object"}} if dice.random() < 0.1 else {}
     return {
+        **form,
         "messages": [{"role": "user", "content": words}],
         "max_tokens": dice.randint(1, options.tokens),
         "stream": dice.random() < 0.7,
@@ -113,30 +117,50 @@ async def client(http, number, end):
 def figures(name, values):
     if values:
         cuts = statistics.quantiles(values, n=100) if len(values) > 1 else values * 99
-        print(f"{name}: median {cuts[49]:.3f} s, 95 % {cuts[94]:.3f} s, most {max(values):.3f} s ({len(values)})")
+        print(f"{name}: median {cuts[49]:.3f} s, 95 % {cuts[94]:.3f} s, 99 % {cuts[98]:.3f} s, most {max(values):.3f} s ({len(values)})")
+
+
+async def idle(http):
+    """Waits until nothing runs, and checks that every generation that was taken has come to some end."""
+    for _ in range(100):
+        health = (await http.get(f"{url}/health")).json()
+        if health["running"] == health["waiting"] == 0:
+            break
+        await asyncio.sleep(0.1)
+    else:
+        faults.append(f"not idle: {health}")
+    lines = [line.split() for line in (await http.get(f"{url}/metrics")).text.splitlines() if not line.startswith("#")]
+    count = {name: float(value) for name, value in lines}
+    ended = sum(count[f"lily_{end}_total"] for end in ("finished", "failed", "cancelled"))
+    if count["lily_accepted_total"] != ended:
+        faults.append(f"{count['lily_accepted_total']:.0f} generations were taken and {ended:.0f} ended")
+    return memory() / 2**20
+
+
+async def run(http, seconds, first):
+    end = time.monotonic() + seconds
+    await asyncio.gather(*(client(http, first + number, end) for number in range(options.clients)))
+    return await idle(http)
 
 
 async def main():
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=options.clients)
     async with httpx.AsyncClient(timeout=httpx.Timeout(600), limits=limits) as http:
-        before = memory()
-        end = time.monotonic() + options.seconds
-        await asyncio.gather(*(client(http, number, end) for number in range(options.clients)))
-        for _ in range(100):
-            health = (await http.get(f"{url}/health")).json()
-            if health["running"] == health["waiting"] == 0:
-                break
-            await asyncio.sleep(0.1)
-        else:
-            faults.append(f"not idle at the end: {health}")
-        print(dict(outcomes))
-        figures("to the first token", first_tokens)
-        figures("between tokens", gaps)
-        figures("whole answers", totals)
-        if options.pid:
-            print(f"memory: {before / 2**20:.0f} MiB before, {memory() / 2**20:.0f} MiB after")
+        before = memory() / 2**20
+        warm = await run(http, options.seconds * 0.1, 1_000_000)
+        for kept in (outcomes, first_tokens, gaps, totals):
+            kept.clear()
+        after = await run(http, options.seconds * 0.9, 0)
+    print(dict(outcomes))
+    figures("to the first token", first_tokens)
+    figures("between tokens", gaps)
+    figures("whole answers", totals)
+    if options.pid:
+        print(f"memory: {before:.0f} MiB before, {warm:.0f} MiB after the warm-up, {after:.0f} MiB at the end")
     if gaps and max(gaps) > options.stall:
         faults.append(f"a stream stood still for {max(gaps):.1f} s")
+    if options.pid and after > warm + options.growth:
+        faults.append(f"the server has grown by {after - warm:.0f} MiB")
     for fault in faults[:10]:
         print("FAULT", fault)
     sys.exit(1 if faults else 0)

@@ -11,10 +11,11 @@ if importlib.util.find_spec("schemathesis") is None:
     sys.exit(0)
 
 url = os.environ["LILY_URL"]
-examples = os.environ.get("LILY_FUZZ_EXAMPLES", "20")
+examples = os.environ.get("LILY_FUZZ_EXAMPLES", "10")
 checks = "not_a_server_error,response_schema_conformance,content_type_conformance"
 command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--checks", checks]
-command += ["--phases", "examples,coverage,fuzzing", "--max-examples", examples, "--request-timeout", "300", "--no-color"]
+command += ["--phases", "examples,coverage,fuzzing", "--max-examples", examples, "--workers", "4"]
+command += ["--request-timeout", "300", "--no-color"]
 run = subprocess.run(command, capture_output=True, text=True)
 if run.returncode:
     sys.exit(run.stdout + run.stderr)

@@ -35,7 +35,7 @@ OPTIONS = {"load.py": ["--seconds", os.environ.get("LILY_LOAD_SECONDS", "25")]}
 def start():
     """A server on a free port, and its address."""
     binary = os.environ.get("LILY_BINARY", "lily")
-    server = subprocess.Popen([binary, "serve", "--port", "0", "--context", "2048"], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([binary, "serve", "--port", "0", "--context", "2048", "--cache", "64"], stderr=subprocess.PIPE, text=True)
     lines = []
     for line in server.stderr:
         lines.append(line)
