@@ -11,6 +11,6 @@
 //! | choice | `choice::record(recorder, model, state, temporaries, sampling)`: logits to the next token, into the step words (token, position + 1, counters) and the output ring | |
 //! | buckets | `decode::bucket(context)`: the smallest bucket that holds so many positions | |
 
-pub mod prefill;
-
+pub mod choice;
 pub mod decode;
+pub mod prefill;
