@@ -281,14 +281,24 @@ impl GpuBackend {
         let ids: Vec<u8> = tokens.iter().flat_map(|token| token.0.to_le_bytes()).collect();
         self.model.device.upload(&self.prefill.tokens, &ids)?;
         let chunk = Chunk { rows: tokens.len(), position: state.position };
-        let recording =
-            self.chunk_recording(state.buffers()?, chunk, matches!(wanted, LogitsWanted::Last(_)))?;
         let pass = self.pass();
-        let Self { trace, model, .. } = self;
-        match trace {
-            Some(trace) => trace.run(&*model.device, &recording, tokens.len())?,
-            None => {
-                model.device.run(&recording, pass)?;
+        let last = matches!(wanted, LogitsWanted::Last(_));
+        if self.trace.is_none() && !self.model.switches.has(Optimisation::GpuRouting) {
+            prefill::run_chunk_routed_by_host(&self.model, state.buffers()?, &self.prefill, chunk, pass)?;
+            if last {
+                let mut recorder = Recorder::new();
+                let row = chunk.rows - 1..chunk.rows;
+                prefill::record_logits(&mut recorder, &self.model, &self.prefill, row)?;
+                self.model.device.run(&recorder.finish()?, pass)?;
+            }
+        } else {
+            let recording = self.chunk_recording(state.buffers()?, chunk, last)?;
+            let Self { trace, model, .. } = self;
+            match trace {
+                Some(trace) => trace.run(&*model.device, &recording, tokens.len())?,
+                None => {
+                    model.device.run(&recording, pass)?;
+                }
             }
         }
         match wanted {

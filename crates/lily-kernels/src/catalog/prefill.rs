@@ -15,6 +15,7 @@ pub(super) const FILES: &[Entry] = &[
     kernel!("prefill", "route"),
     kernel!("prefill", "expert_gemm"),
     kernel!("prefill", "combine_experts"),
+    kernel!("prefill", "dequantise"),
     kernel!(cuda "gemm_wgmma"),
     kernel!(cuda "expert_gemm_wgmma"),
     kernel!(cuda "attention_rows_wgmma"),

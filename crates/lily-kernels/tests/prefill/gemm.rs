@@ -119,3 +119,19 @@ fn wgmma() {
         check(&kernel, &case, [128, 128], true);
     }
 }
+
+#[test]
+fn whole_matrices_are_dequantised() {
+    for (bits, group, rows, width) in [(4, 64, 7, 320), (6, 32, 3, 64), (8, 128, 9, 2048)] {
+        let mut w = Quantised::new(&mut Random::new(bits as u64), rows, width, bits, group);
+        let mut y = bf16_results(rows * width);
+        let constants = [("K", width as i64), ("BITS", bits as i64), ("GROUP", group as i64)];
+        Kernel::new("dequantise", &constants).run(
+            "dequantise",
+            [(rows * width / 32).div_ceil(256), 1, 1],
+            &mut [("w", &mut w.codes), ("scales", &mut w.scales), ("biases", &mut w.biases), ("y", &mut y)],
+            &[("rows", Value::U(rows))],
+        );
+        assert_close(&values(&y), &w.values, 3e-3, &format!("{bits} bits"));
+    }
+}

@@ -7,18 +7,24 @@
 //! [`routes`], once per recording and by shape alone.
 
 mod attention;
+mod dequantise;
 mod gdn;
 mod head;
+mod host_routing;
 mod moe;
 mod products;
 mod routes;
 mod temporaries;
 
 pub use head::record_logits;
+pub use host_routing::run_chunk_routed_by_host;
 pub use routes::{Routes, describe_routes};
 pub use temporaries::PrefillTemporaries;
 
-use crate::{GpuError, GpuModel, LayerState, Recorder, StateBuffers, View, weights::MixerWeights};
+use crate::{
+    GpuError, GpuModel, LayerState, Recorder, StateBuffers, View,
+    weights::{LayerWeights, MixerWeights},
+};
 
 /// A run of tokens of one sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +47,21 @@ pub fn record_chunk(
     temporaries: &PrefillTemporaries,
     chunk: Chunk,
 ) -> Result<(), GpuError> {
+    check(temporaries, state, chunk)?;
+    let routes = Routes::new(model)?;
+    let mut pass = ChunkPass { recorder, model, temporaries, chunk, routes, capacity: state.capacity };
+    pass.embed()?;
+    for (layer, state) in model.weights.layers.iter().zip(&state.layers) {
+        pass.mixer(layer, state)?;
+        let grouped = pass.before_routing(&layer.post_norm, &layer.moe)?;
+        pass.route(grouped)?;
+        pass.after_routing(&layer.moe, grouped)?;
+    }
+    Ok(())
+}
+
+/// That there is room for a chunk.
+fn check(temporaries: &PrefillTemporaries, state: &StateBuffers, chunk: Chunk) -> Result<(), GpuError> {
     if chunk.rows == 0 || chunk.rows > temporaries.limit {
         let what = format!("{} rows, 1 to {} fit", chunk.rows, temporaries.limit);
         return Err(GpuError::Unsupported { name: "a prefill chunk".to_owned(), what });
@@ -48,26 +69,6 @@ pub fn record_chunk(
     if state.capacity < chunk.position + chunk.rows {
         let what = format!("its KV rows end at {}, before {}", state.capacity, chunk.position + chunk.rows);
         return Err(GpuError::Unsupported { name: "a prefill chunk".to_owned(), what });
-    }
-    let routes = Routes::new(model)?;
-    let mut pass = ChunkPass { recorder, model, temporaries, chunk, routes, capacity: state.capacity };
-    pass.embed()?;
-    for (layer, state) in model.weights.layers.iter().zip(&state.layers) {
-        match (&layer.mixer, state) {
-            (MixerWeights::Gdn(weights), LayerState::Gdn(state)) => {
-                pass.gated_delta_net(&layer.input_norm, weights, state)?;
-            }
-            (MixerWeights::Attention(weights), LayerState::Attention(state)) => {
-                pass.attention(&layer.input_norm, weights, state)?;
-            }
-            _ => {
-                return Err(GpuError::Unsupported {
-                    name: "a sequence's state".to_owned(),
-                    what: "it is of another model".to_owned(),
-                });
-            }
-        }
-        pass.mixture_of_experts(&layer.post_norm, &layer.moe)?;
     }
     Ok(())
 }
@@ -84,6 +85,22 @@ struct ChunkPass<'a> {
 }
 
 impl ChunkPass<'_> {
+    /// A layer's mixer, onto the residual rows.
+    fn mixer(&mut self, layer: &LayerWeights, state: &LayerState) -> Result<(), GpuError> {
+        match (&layer.mixer, state) {
+            (MixerWeights::Gdn(weights), LayerState::Gdn(state)) => {
+                self.gated_delta_net(&layer.input_norm, weights, state)
+            }
+            (MixerWeights::Attention(weights), LayerState::Attention(state)) => {
+                self.attention(&layer.input_norm, weights, state)
+            }
+            _ => Err(GpuError::Unsupported {
+                name: "a sequence's state".to_owned(),
+                what: "it is of another model".to_owned(),
+            }),
+        }
+    }
+
     /// The tokens' embedding rows: the residual stream before the first layer.
     fn embed(&mut self) -> Result<(), GpuError> {
         let (rows, w) = (self.chunk.rows, &self.model.weights.embed_tokens);

@@ -10,22 +10,32 @@ use crate::{
     weights::{MatrixGroup, MatrixView, MoeWeights},
 };
 
+use std::ops::Range;
+
 /// Rows per tile of the grouped products on `wgmma`: at most.
 const WGMMA_TILE: usize = 128;
 
 /// How the grouped products of a layer are launched.
 #[derive(Clone, Copy)]
-struct Grouped {
+pub(super) struct Grouped {
     permuted: bool,
     /// Rows per tile, at most.
-    tile: usize,
+    pub(super) tile: usize,
     /// Entries of the tile map.
-    tiles: usize,
+    pub(super) tiles: usize,
+}
+
+/// The tiles of an expert's rows, as `route_scan` cuts them: no more than needed, of about equal size, multiples of 16.
+pub(super) fn tiles_of(rows: usize, tile: usize) -> Vec<Range<usize>> {
+    let least = rows.div_ceil(tile).max(1);
+    let size = rows.div_ceil(least).next_multiple_of(16).max(16);
+    (0..rows).step_by(size).map(|first| first..rows.min(first + size)).collect()
 }
 
 impl ChunkPass<'_> {
-    /// `residual += moe(norm(residual))`.
-    pub(super) fn mixture_of_experts(&mut self, norm: &View, w: &MoeWeights) -> Result<(), GpuError> {
+    /// Everything of `residual += moe(norm(residual))` that does not depend on the choice of experts: router logits, and
+    /// the shared expert's share. Answers how the routed experts' products will be launched.
+    pub(super) fn before_routing(&mut self, norm: &View, w: &MoeWeights) -> Result<Grouped, GpuError> {
         let (moe, rows) = (&self.model.config.moe, self.chunk.rows);
         let permuted = self.routes.moe_has_register_operands(w);
         self.norm(norm, permuted, "moe.norm")?;
@@ -33,8 +43,11 @@ impl ChunkPass<'_> {
         self.shared_expert(w, permuted)?;
         let slots = rows * moe.experts_per_token;
         let tile = if permuted { WGMMA_TILE } else { self.routes.portable_tile(slots.div_ceil(moe.experts)) };
-        let grouped = Grouped { permuted, tile, tiles: slots.div_ceil(tile) + moe.experts };
-        self.route(grouped)?;
+        Ok(Grouped { permuted, tile, tiles: slots.div_ceil(tile) + moe.experts })
+    }
+
+    /// The routed experts' share, from the lists that the routing left.
+    pub(super) fn after_routing(&mut self, w: &MoeWeights, grouped: Grouped) -> Result<(), GpuError> {
         self.experts(w, grouped)?;
         self.combine()
     }
@@ -101,6 +114,7 @@ impl ChunkPass<'_> {
         if gate.format != up.format {
             return Err(mixed_formats("gate_proj and up_proj"));
         }
+        let (gate, up) = (&self.multiplied(gate, 0)?, &self.multiplied(up, 1)?);
         let (moe, t, rows) = (&self.model.config.moe, self.temporaries, self.chunk.rows);
         let outputs = if routed { moe.inner } else { moe.shared_inner };
         let kernel = self.grouped_kernel((gate, outputs), grouped, routed, "expert_gate_up")?;
@@ -149,7 +163,7 @@ impl ChunkPass<'_> {
     }
 
     /// Logits to sorted rows, tile map and places, all on the device.
-    fn route(&mut self, grouped: Grouped) -> Result<(), GpuError> {
+    pub(super) fn route(&mut self, grouped: Grouped) -> Result<(), GpuError> {
         let (moe, t, rows) = (&self.model.config.moe, self.temporaries, self.chunk.rows);
         let (slots, blocks) = (rows * moe.experts_per_token, rows.div_ceil(ROUTE_ROWS));
         let constants = [
@@ -218,7 +232,7 @@ impl ChunkPass<'_> {
         let (token, tile_map) = (t.token.of(slots), t.tile_map.of(grouped.tiles));
         let h = t.inner.of(slots);
         self.gate_up((&w.experts.gate, &w.experts.up), (&token, &tile_map), &h, grouped, true)?;
-        let down = &w.experts.down;
+        let down = &self.multiplied(&w.experts.down, 0)?;
         let kernel = self.grouped_kernel((down, config.hidden_size), grouped, true, "expert_down")?;
         let outputs = if grouped.permuted { 128 } else { 64 };
         let share = grouped_share(rows, moe.experts_per_token, moe.experts);

@@ -69,6 +69,7 @@ impl ChunkPass<'_> {
         label: &'static str,
     ) -> Result<(), GpuError> {
         let rows = self.chunk.rows;
+        let matrix = &self.multiplied(matrix, 0)?;
         let entry = match into {
             Into::Bf16 => "gemm",
             Into::F32 => "gemm_f32",

@@ -19,6 +19,8 @@ pub struct Routes {
     hopper: bool,
     /// Tiles by the rows per expert.
     adaptive_tiles: bool,
+    /// Weights are dequantised inside the products.
+    fused_dequant: bool,
 }
 
 impl Routes {
@@ -58,6 +60,7 @@ impl Routes {
         Ok(Self {
             hopper: model.device.architecture() == "sm_90a",
             adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
+            fused_dequant: model.switches.has(Optimisation::FusedDequant),
         })
     }
 
@@ -66,6 +69,7 @@ impl Routes {
     pub(super) fn is_register_operand(self, matrix: &MatrixView) -> bool {
         let format = matrix.format;
         self.hopper
+            && self.fused_dequant
             && format.bits == 4
             && format.group == 64
             && format.element == Element::Bf16
@@ -93,6 +97,11 @@ impl Routes {
     /// Tiles chosen from the rows per expert.
     pub(super) fn adapts_tiles(self) -> bool {
         self.adaptive_tiles
+    }
+
+    /// Weights are dequantised inside the products, not into memory before them.
+    pub(super) fn fuses_dequantisation(self) -> bool {
+        self.fused_dequant
     }
 
     /// Rows of a tile of the portable kernels, for `rows` rows of a matrix (on average).

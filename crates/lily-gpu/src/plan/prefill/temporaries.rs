@@ -2,6 +2,7 @@
 
 use crate::{Buffer, Device, GpuError, View};
 use lily_checkpoint::ModelConfig;
+use std::sync::Mutex;
 
 /// Rows of a chunk that one threadgroup of the routing kernels takes.
 pub(super) const ROUTE_ROWS: usize = 32;
@@ -28,6 +29,8 @@ pub struct PrefillTemporaries {
     pub tokens: View,
     /// f32 `[rows of logits, vocab]`.
     pub logits: View,
+    /// Where whole matrices go without `fused-dequant`: two places, made when first needed.
+    pub(super) dequantised: Mutex<Option<[View; 2]>>,
     /// Most rows of a chunk.
     pub(super) limit: usize,
     /// Most rows of logits at a time.
@@ -179,6 +182,7 @@ impl PrefillTemporaries {
         Some(Self {
             tokens: tokens?.view,
             logits: logits?.view,
+            dequantised: Mutex::default(),
             limit: rows,
             logit_rows,
             residual: residual?,
