@@ -1,6 +1,7 @@
 // Matrix tiles of the dialect on CUDA: mma.sync, or wgmma on Hopper (KD_WGMMA, sm_90a).
 // --- matrix tiles: rows of 128 bytes, 16-byte chunks XOR-swizzled by row (serves ldmatrix and wgmma's 128B swizzle)
 #define TG_TILE(name, ROWS) __shared__ __align__(1024) bf16 name[(ROWS) * 64]
+FN uint tile_at(uint row, uint k8) { return row * 64 + ((k8 ^ (row & 7u)) * 8); }      // where those 8 values stand
 FN void tile_put8(bf16* t, uint row, uint k8, uint4 v) { *(uint4*)(t + row * 64 + ((k8 ^ (row & 7u)) * 8)) = v; }
 #ifndef KD_WGMMA
 FN void tile_barrier() { __syncthreads(); }
@@ -45,6 +46,14 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
       *(float2*)(to + 8 * ld) = make_float2(c[i][2 * j + h][2], c[i][2 * j + h][3]);
     }
   }
+  // the inverse: adds C to those columns
+  FN void add_cols(const float* C, uint ld, uint j, uint lane) {
+    UNROLL for (int i = 0; i < MB; i++) UNROLL for (int h = 0; h < 2; h++) {
+      const float* from = C + (i * 16 + (lane >> 2)) * ld + h * 8 + (lane & 3u) * 2;
+      c[i][2 * j + h][0] += from[0]; c[i][2 * j + h][1] += from[1]; c[i][2 * j + h][2] += from[8 * ld]; c[i][2 * j + h][3] += from[8 * ld + 1];
+    }
+  }
+  FN void scale(float f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB; j++) UNROLL for (int k = 0; k < 4; k++) c[i][j][k] *= f; }
   // row r times f8[8 r] (a row's factor stands there 8 times)
   FN void scale_rows(const float* f8, uint sg, uint lane) {
     UNROLL for (int i = 0; i < MB; i++) {

@@ -3,6 +3,7 @@
 #define TG_TILE(name, ROWS) static thread_local kd::TgArray<bf16, (ROWS) * 64> name; name.enter(#name, (ROWS) * 72 * sizeof(bf16))   /* Metal pads rows to 72 */
 inline void tile_barrier(int line = __builtin_LINE()) { tg_barrier(line); }
 inline void tile_wait(int line = __builtin_LINE()) { kd::rendezvous(0, 7, line); }
+inline uint tile_at(uint row, uint k8) { return row * 64 + k8 * 8; }
 inline void tile_put8(tptr<bf16> t, uint row, uint k8, uint4 v) { vstore(t + (row * 64 + k8 * 8), v); }
 template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {      // each thread owns column pairs (n, n + WN/2) of its simdgroup's block
   static constexpr int WM = TM_ / GM_, WN = TN_ / GN_, H = WN / 2, E = WM * H / 32;
@@ -24,6 +25,11 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {      // each threa
   void store_cols(tptr<float> C, uint ld, uint j, uint lane) {
     for (int i = 0; i < E; i++) for (int hf = 0; hf < 2; hf++) { uint e = i * 32 + lane, n = e % H + hf * H; if (n / 16 == j) C[(e / H) * ld + n % 16] = c[i][hf]; }
   }
+  // the inverse: adds C to those columns
+  void add_cols(tptr<float> C, uint ld, uint j, uint lane) {
+    for (int i = 0; i < E; i++) for (int hf = 0; hf < 2; hf++) { uint e = i * 32 + lane, n = e % H + hf * H; if (n / 16 == j) c[i][hf] += C[(e / H) * ld + n % 16]; }
+  }
+  void scale(float f) { for (int i = 0; i < E; i++) { c[i][0] *= f; c[i][1] *= f; } }
   // row r times f8[8 r] (a row's factor stands there 8 times)
   void scale_rows(tptr<float> f8, uint sg, uint lane) {
     for (int i = 0; i < E; i++) { uint e = i * 32 + lane; float f = f8[((sg / GN_) * WM + e / H) * 8]; c[i][0] *= f; c[i][1] *= f; }

@@ -19,4 +19,6 @@ pub(super) const FILES: &[Entry] = &[
     kernel!(cuda "gemm_wgmma"),
     kernel!(cuda "expert_gemm_wgmma"),
     kernel!(cuda "attention_rows_wgmma"),
+    kernel!(cuda "gdn_chunk_prepare"),
+    kernel!(cuda "gdn_chunk_scan"),
 ];

@@ -111,3 +111,53 @@ fn register_scan() {
         });
     }
 }
+
+/// The matrix form, 64 rows at a time: bf16 operands, the state f32 from block to block.
+#[test]
+fn chunked_matrix_form() {
+    for (key_heads, value_heads, chunks) in [(1, 2, vec![64, 1, 130]), (2, 2, vec![65])] {
+        let constants = [("KEY_HEADS", key_heads as i64), ("VALUE_HEADS", value_heads as i64)];
+        let prepare = Kernel::new("gdn_chunk_prepare", &constants);
+        let scan = Kernel::new("gdn_chunk_scan", &constants);
+        check((key_heads, value_heads), &chunks, (1e-2, 6e-3), |c| {
+            let blocks = c.rows.div_ceil(64);
+            let rows = blocks * value_heads * 64;
+            let (mut w, mut u) = (bf16_results(rows * D), bf16_results(rows * D));
+            let (mut m, mut kt) = (bf16_results(rows * 64), bf16_results(rows * D));
+            let mut gamma = Buffer::floats(rows);
+            prepare.run(
+                "gdn_chunk_prepare",
+                [blocks, value_heads, 1],
+                &mut [
+                    ("q", &mut *c.q),
+                    ("k", c.k),
+                    ("v", c.v),
+                    ("gates", c.gates),
+                    ("a_log", c.a_log),
+                    ("dt_bias", c.dt_bias),
+                    ("w", &mut w),
+                    ("u", &mut u),
+                    ("m", &mut m),
+                    ("kt", &mut kt),
+                    ("gamma", &mut gamma),
+                ],
+                &[("rows", Value::U(c.rows)), ("ldg", Value::U(2 * value_heads))],
+            );
+            scan.run(
+                "gdn_chunk_scan",
+                [4, value_heads, 1],
+                &mut [
+                    ("q", c.q),
+                    ("w", &mut w),
+                    ("u", &mut u),
+                    ("m", &mut m),
+                    ("kt", &mut kt),
+                    ("gamma", &mut gamma),
+                    ("state", c.state),
+                    ("o", c.o),
+                ],
+                &[("rows", Value::U(c.rows))],
+            );
+        });
+    }
+}

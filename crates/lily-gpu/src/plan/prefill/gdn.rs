@@ -3,13 +3,16 @@
 use super::{
     ChunkPass,
     products::{Into, Strided, parts},
+    temporaries::SCAN_BLOCK,
 };
-use crate::{GdnState, GpuError, Optimisation, View, weights::GdnWeights};
+use crate::{GdnState, GpuError, View, weights::GdnWeights};
 
 /// Epsilon of the L2 norms of q and k.
 const L2_EPS: f32 = 1e-6;
 /// Channels of one threadgroup of the convolution, and its rows.
 const CONV_TILE: (usize, usize) = (1024, 16);
+/// Blocks of value columns that the matrix form's threadgroups take.
+const SCAN_COLUMN_BLOCKS: u32 = 4;
 /// Lanes per value column of the scan, and simdgroups of a threadgroup.
 const SCAN: (usize, usize) = (8, 8);
 
@@ -43,7 +46,11 @@ impl ChunkPass<'_> {
         }
         let projected = projected.slice(0, 2 * wide * rows);
         self.convolve(w, state, &projected, (keys, values))?;
-        self.scan(w, state)?;
+        if self.routes.has_matrix_form(rows) {
+            self.scan_in_matrix_form(w, state)?;
+        } else {
+            self.scan(w, state)?;
+        }
         let out_permuted = self.routes.is_register_operand(&w.out_proj);
         self.gated_norm(w, &projected, (channels, wide), out_permuted)?;
         let (mixed, residual) = (t.mixed.of(rows), t.residual.of(rows));
@@ -105,7 +112,7 @@ impl ChunkPass<'_> {
         let (t, rows) = (self.temporaries, self.chunk.rows);
         let gdn = &self.model.config.gated_delta_net;
         let (lanes, simdgroups) = SCAN;
-        let in_registers = self.model.switches.has(Optimisation::RegisterScan);
+        let in_registers = self.routes.keeps_state();
         let constants = [
             ("KEY_HEADS", gdn.key_heads as i64),
             ("VALUE_HEADS", gdn.value_heads as i64),
@@ -127,6 +134,48 @@ impl ChunkPass<'_> {
             .bind("o", &t.read_out.of(rows))
             .param("rows", rows)
             .param("ldg", 2 * gdn.value_heads)
+            .label("gdn.scan");
+        Ok(())
+    }
+
+    /// The same for 64 rows at a time: what does not depend on the state first, for all blocks at once.
+    fn scan_in_matrix_form(&mut self, w: &GdnWeights, state: &GdnState) -> Result<(), GpuError> {
+        let (t, rows) = (self.temporaries, self.chunk.rows);
+        let gdn = &self.model.config.gated_delta_net;
+        let constants = [("KEY_HEADS", gdn.key_heads as i64), ("VALUE_HEADS", gdn.value_heads as i64)];
+        let blocks = rows.div_ceil(SCAN_BLOCK);
+        let q = t.q.of(rows).slice(0, 2 * rows * gdn.key_heads * gdn.key_head_dim);
+        let [w_rows, u_rows, kt_rows, m_rows] = t.matrix_form.each_ref().map(|part| part.of(blocks));
+        let gamma = t.gamma.of(blocks);
+        let kernel = self.model.kernel("gdn_chunk_prepare", &constants, "gdn_chunk_prepare")?;
+        self.recorder
+            .dispatch(&kernel, [blocks as u32, gdn.value_heads as u32, 1])
+            .bind("q", &q)
+            .bind("k", &t.k.of(rows))
+            .bind("v", &t.v.of(rows))
+            .bind("gates", &t.gates.of(rows))
+            .bind("a_log", &w.a_log)
+            .bind("dt_bias", &w.dt_bias)
+            .bind("w", &w_rows)
+            .bind("u", &u_rows)
+            .bind("m", &m_rows)
+            .bind("kt", &kt_rows)
+            .bind("gamma", &gamma)
+            .param("rows", rows)
+            .param("ldg", 2 * gdn.value_heads)
+            .label("gdn.prepare");
+        let kernel = self.model.kernel("gdn_chunk_scan", &constants, "gdn_chunk_scan")?;
+        self.recorder
+            .dispatch(&kernel, [SCAN_COLUMN_BLOCKS, gdn.value_heads as u32, 1])
+            .bind("q", &q)
+            .bind("w", &w_rows)
+            .bind("u", &u_rows)
+            .bind("m", &m_rows)
+            .bind("kt", &kt_rows)
+            .bind("gamma", &gamma)
+            .bind("state", &state.memory)
+            .bind("o", &t.read_out.of(rows))
+            .param("rows", rows)
             .label("gdn.scan");
         Ok(())
     }

@@ -9,6 +9,8 @@ use crate::{
 const GDN_HEAD: usize = 128;
 /// The taps of its convolution.
 const CONV_WIDTH: usize = 4;
+/// From so many rows on the matrix form of the recurrence is faster than the scan row by row.
+const MATRIX_FORM_ROWS: usize = 64;
 /// The elements of an attention head that the Hopper kernel is written for, and that a head must be a multiple of.
 const ATTENTION_HEAD: usize = 256;
 
@@ -21,6 +23,8 @@ pub struct Routes {
     adaptive_tiles: bool,
     /// Weights are dequantised inside the products.
     fused_dequant: bool,
+    /// The recurrence's state stays on the chip for a whole chunk.
+    register_scan: bool,
 }
 
 impl Routes {
@@ -61,6 +65,7 @@ impl Routes {
             hopper: model.device.architecture() == "sm_90a",
             adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
             fused_dequant: model.switches.has(Optimisation::FusedDequant),
+            register_scan: model.switches.has(Optimisation::RegisterScan),
         })
     }
 
@@ -92,6 +97,16 @@ impl Routes {
     /// Attention on `wgmma`.
     pub(super) fn has_attention_override(self, head_dim: usize) -> bool {
         self.hopper && head_dim == ATTENTION_HEAD
+    }
+
+    /// The recurrence in matrix form, for a chunk of so many rows; row by row otherwise.
+    pub(super) fn has_matrix_form(self, rows: usize) -> bool {
+        self.hopper && self.register_scan && rows >= MATRIX_FORM_ROWS
+    }
+
+    /// The recurrence's state stays on the chip for a whole chunk.
+    pub(super) fn keeps_state(self) -> bool {
+        self.register_scan
     }
 
     /// Tiles chosen from the rows per expert.
@@ -132,6 +147,14 @@ pub fn describe_routes(model: &GpuModel) -> Result<Vec<String>, GpuError> {
         match &layer.mixer {
             MixerWeights::Gdn(gdn) => {
                 push(format!("gdn.in_proj: {}", way(routes.are_register_operands(&gdn.in_proj))));
+                let form = if routes.has_matrix_form(MATRIX_FORM_ROWS) {
+                    format!("matrix form from {MATRIX_FORM_ROWS} rows on, else row by row in registers")
+                } else if routes.keeps_state() {
+                    "row by row in registers".to_owned()
+                } else {
+                    "row by row in memory".to_owned()
+                };
+                push(format!("gdn.scan: {form}"));
                 push(format!("gdn.out_proj: {}", way(routes.is_register_operand(&gdn.out_proj))));
             }
             MixerWeights::Attention(attention) => {

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 
 /// Rows of a chunk that one threadgroup of the routing kernels takes.
 pub(super) const ROUTE_ROWS: usize = 32;
+/// Rows of a block of the recurrence's matrix form.
+pub(super) const SCAN_BLOCK: usize = 64;
 /// The smallest row tile of a grouped product: bounds the length of the tile map.
 const LEAST_TILE: usize = 16;
 
@@ -53,6 +55,10 @@ pub struct PrefillTemporaries {
     pub(super) v: Rows,
     /// What the recurrence reads out, bf16 `[rows, value_heads, dim]`.
     pub(super) read_out: Rows,
+    /// The matrix form's W, U and K'^T, bf16 `[blocks, value_heads, 64, dim]`, and M, bf16 `[blocks, value_heads, 64, 64]`.
+    pub(super) matrix_form: [Rows; 4],
+    /// Its gamma, f32 `[blocks, value_heads, 64]`.
+    pub(super) gamma: Rows,
     /// Input of the output projection, bf16.
     pub(super) mixed: Rows,
     /// f32 `[rows, experts + 1]`: the router, then the shared expert's gate.
@@ -161,6 +167,14 @@ impl PrefillTemporaries {
             arena.place(slots, 2 * hidden),
             arena.place(logit_rows, 4 * config.vocab_size),
         ];
+        let (scan_blocks, block) = (rows.div_ceil(SCAN_BLOCK), SCAN_BLOCK * gdn.value_heads);
+        let matrix_form = [
+            arena.place(scan_blocks, 2 * block * gdn.key_head_dim),
+            arena.place(scan_blocks, 2 * block * gdn.value_head_dim),
+            arena.place(scan_blocks, 2 * block * gdn.key_head_dim),
+            arena.place(scan_blocks, 2 * block * SCAN_BLOCK),
+        ];
+        let gamma = arena.place(scan_blocks, 4 * block);
         let [
             tokens,
             residual,
@@ -179,7 +193,10 @@ impl PrefillTemporaries {
             shared,
         ] = per_row;
         let [counts, offsets, tile_map, token, weight, place, inner, outer, logits] = rest;
+        let [w, u, kt, m] = matrix_form;
         Some(Self {
+            matrix_form: [w?, u?, kt?, m?],
+            gamma: gamma?,
             tokens: tokens?.view,
             logits: logits?.view,
             dequantised: Mutex::default(),
