@@ -2,6 +2,7 @@
 // --- matrix tiles: row-major, 8 values of padding against bank conflicts
 #define KD_LD 72
 #define TG_TILE(name, ROWS) TG_ARRAY(bf16, name, (ROWS) * KD_LD)
+FN uint tile_at(uint row, uint k8) { return row * KD_LD + k8 * 8; }      // where those 8 values stand
 FN void tile_put8(threadgroup bf16* t, uint row, uint k8, uint4 v) { *(threadgroup uint4*)(t + row * KD_LD + k8 * 8) = v; }
 FN void tile_barrier() { tg_barrier(); }
 FN void tile_wait() {}
@@ -33,6 +34,15 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
   void store_cols(threadgroup float* C, uint ld, uint j, uint) {
     UNROLL for (int i = 0; i < MB; i++) UNROLL for (int h = 0; h < 2; h++) simdgroup_store(c[i][2 * j + h], C + i * 8 * ld + h * 8, ld);
   }
+  // the inverse: adds C to those columns
+  void add_cols(threadgroup const float* C, uint ld, uint j, uint) {
+    UNROLL for (int i = 0; i < MB; i++) UNROLL for (int h = 0; h < 2; h++) {
+      simdgroup_matrix<float, 8, 8> f;
+      simdgroup_load(f, C + i * 8 * ld + h * 8, ld);
+      UNROLL for (int e = 0; e < 2; e++) c[i][2 * j + h].thread_elements()[e] += f.thread_elements()[e];
+    }
+  }
+  void scale(float f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB; j++) UNROLL for (int e = 0; e < 2; e++) c[i][j].thread_elements()[e] *= f; }
   // row r times f8[8 r] (a row's factor stands there 8 times: no lane needs to know which elements are its own)
   void scale_rows(threadgroup const float* f8, uint sg, uint) {
     UNROLL for (int i = 0; i < MB; i++) {
