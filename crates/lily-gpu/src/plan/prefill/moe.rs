@@ -174,54 +174,32 @@ impl ChunkPass<'_> {
         ];
         let (ids, weights) = (t.ids.of(rows), t.weights.of(rows));
         let (counts, offsets) = (t.counts.of(blocks), t.offsets.of(blocks));
-        let steps: [(&'static str, &'static str, usize, Vec<(&str, View)>); 4] = [
-            (
-                "route_top_k",
-                "moe.top_k",
-                rows.div_ceil(4),
-                vec![("logits", t.router.of(rows)), ("ids", ids.clone()), ("weights", weights.clone())],
-            ),
-            ("route_count", "moe.count", blocks, vec![("ids", ids.clone()), ("counts", counts.clone())]),
-            (
-                "route_scan",
-                "moe.scan",
-                1,
-                vec![
-                    ("counts", counts),
-                    ("offsets", offsets.clone()),
-                    ("tile_map", t.tile_map.of(grouped.tiles)),
-                ],
-            ),
-            (
-                "route_scatter",
-                "moe.scatter",
-                blocks,
-                vec![
-                    ("ids", ids),
-                    ("weights", weights),
-                    ("offsets", offsets),
-                    ("token", t.token.of(slots)),
-                    ("weight", t.weight.of(slots)),
-                    ("place", t.place.of(slots)),
-                ],
-            ),
-        ];
-        for (entry, label, groups, buffers) in steps {
+        let mut step = |entry: &str, label: &'static str, groups: usize, buffers: &[(&str, &View)]| {
             let kernel = self.model.kernel("route", &constants, entry)?;
             let mut dispatch = self.recorder.dispatch(&kernel, [groups as u32, 1, 1]);
-            for (name, view) in &buffers {
+            for (name, view) in buffers {
                 dispatch = dispatch.bind(name, view);
             }
-            drop(
-                dispatch
-                    .param("rows", rows)
-                    .param("ld", moe.experts + 1)
-                    .param("blocks", blocks)
-                    .param("tiles", grouped.tiles)
-                    .label(label),
-            );
-        }
-        Ok(())
+            let dispatch = dispatch.param("rows", rows).param("ld", moe.experts + 1);
+            drop(dispatch.param("blocks", blocks).param("tiles", grouped.tiles).label(label));
+            Ok::<(), GpuError>(())
+        };
+        let (logits, tile_map) = (t.router.of(rows), t.tile_map.of(grouped.tiles));
+        let choice = [("logits", &logits), ("ids", &ids), ("weights", &weights)];
+        step("route_top_k", "moe.top_k", rows.div_ceil(4), &choice)?;
+        step("route_count", "moe.count", blocks, &[("ids", &ids), ("counts", &counts)])?;
+        let scan = [("counts", &counts), ("offsets", &offsets), ("tile_map", &tile_map)];
+        step("route_scan", "moe.scan", 1, &scan)?;
+        let (token, weight, place) = (t.token.of(slots), t.weight.of(slots), t.place.of(slots));
+        let scatter = [
+            ("ids", &ids),
+            ("weights", &weights),
+            ("offsets", &offsets),
+            ("token", &token),
+            ("weight", &weight),
+            ("place", &place),
+        ];
+        step("route_scatter", "moe.scatter", blocks, &scatter)
     }
 
     /// Both grouped products.
