@@ -14,7 +14,9 @@ static NANO: LazyLock<(Tokenizer, Constrainer)> =
 fn load(folder: &Path) -> (Tokenizer, Constrainer) {
     let json = std::fs::read(folder.join("tokenizer.json")).expect("a tokenizer");
     let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
+    let begun = Instant::now();
     let constrainer = Constrainer::new(&tokenizer, &stops(&tokenizer)).expect("a vocabulary");
+    eprintln!("a tree of {} tokens in {:?}", tokenizer.size(), begun.elapsed());
     (tokenizer, constrainer)
 }
 
@@ -575,7 +577,7 @@ fn masks_are_cheap() {
             let mean = times.iter().sum::<Duration>() / times.len() as u32;
             times.sort_unstable();
             let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
-            println!(
+            eprintln!(
                 "{name} {what}: {} tokens, guide in {compiled:?}; mask and accept: mean {mean:?}, median {median:?}, most {most:?}",
                 ids.len()
             );
@@ -583,4 +585,78 @@ fn masks_are_cheap() {
             assert!(mean < Duration::from_millis(5), "{name} {what}: {mean:?}");
         }
     }
+}
+
+/// Whatever a request calls a schema, there is a guide or an error, in bounded time.
+#[test]
+fn any_schema_is_taken_or_refused() {
+    use proptest::prelude::*;
+    let keys = [
+        "type",
+        "properties",
+        "items",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "enum",
+        "const",
+        "required",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "multipleOf",
+        "additionalProperties",
+        "$ref",
+        "$defs",
+        "format",
+        "not",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "patternProperties",
+        "a",
+        "b>",
+        "",
+    ];
+    let texts = [
+        "string",
+        "object",
+        "array",
+        "integer",
+        "#",
+        "#/$defs/a",
+        "^a.*b$",
+        "(?=x)",
+        "[",
+        "date",
+        "a\n</parameter>\n",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        (-3..1000_i64).prop_map(Value::from),
+        prop::sample::select(texts.to_vec()).prop_map(Value::from),
+    ];
+    let schema = leaf.prop_recursive(4, 24, 4, move |inner| {
+        let fields = prop::collection::vec((prop::sample::select(keys.to_vec()), inner.clone()), 0..4);
+        prop_oneof![
+            3 => fields.prop_map(|fields| {
+                Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+            1 => prop::collection::vec(inner, 0..4).prop_map(Value::Array),
+        ]
+    });
+    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(schema in schema)| {
+        let begun = Instant::now();
+        let functions = [("f", schema.clone(), true)];
+        for rules in [rules(Some(&schema), &[]), Rules { required: true, ..rules(None, &functions) }] {
+            if let Ok(mut guide) = NANO.1.guide(&rules) {
+                prop_assert!(!allowed(&mut guide, &NANO.0).is_empty(), "{rules:?}");
+            }
+        }
+        prop_assert!(begun.elapsed() < Duration::from_secs(10), "{:?} for {schema:?}", begun.elapsed());
+    });
 }
