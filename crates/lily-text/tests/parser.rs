@@ -13,7 +13,10 @@ const ELSEWHERE: &[&str] =
     &["TOOL-23", "REAS-06", "REAS-09", "REAS-14", "REAS-18", "REAS-05", "REAS-08", "REAS-10", "REAS-11"];
 
 fn stream(pieces: &[&str], start: Start, tools: &[Value], end: End) -> Vec<Event> {
-    let mut parser = MessageParser::new(start, tools);
+    read(MessageParser::new(start, tools), pieces, end)
+}
+
+fn read(mut parser: MessageParser, pieces: &[&str], end: End) -> Vec<Event> {
     let mut events: Vec<Event> = pieces.iter().flat_map(|piece| parser.push(piece)).collect();
     events.extend(parser.finish(end));
     events
@@ -521,5 +524,13 @@ proptest! {
         let message = Message::from_events(whole);
         message.calls.iter().for_each(|call| drop(arguments(call)));
         prop_assert!(with_tools || message.calls.is_empty());
+        // The reader of text whose form was enforced, on text that has no form.
+        for text_first in [true, false] {
+            let parser = MessageParser::exact(start, tools, text_first);
+            let whole = read(parser.clone(), &[&text], end);
+            prop_assert_eq!(joined(&read(parser.clone(), &characters(&text), end)), joined(&whole));
+            prop_assert_eq!(joined(&read(parser, &random_pieces(&text, seed), end)), joined(&whole));
+            Message::from_events(whole).calls.iter().for_each(|call| drop(arguments(call)));
+        }
     }
 }
