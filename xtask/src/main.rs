@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask tidy` and what continuous integration needs from the README.
 
 mod markdown;
+mod mutate;
 mod readme;
 mod scrub;
 mod tidy;
@@ -33,6 +34,12 @@ enum Command {
         #[arg(long)]
         strict: bool,
     },
+    /// Take each barrier out of the kernels in turn and expect the emulator to object.
+    MutateKernels {
+        /// Only barriers of this file, such as gemv.k (repeatable).
+        #[arg(long, value_name = "FILE")]
+        only: Vec<String>,
+    },
     /// Print the command that the README gives for `chat` or `test`, so that CI runs exactly that.
     ReadmeCommand {
         /// `chat` or `test`.
@@ -64,6 +71,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             let tree = tree::Tree::from_git(&root)?;
             let report = tidy::run(&tree, only)?;
             let failed = report.print(&mut out, *strict)?;
+            Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Command::MutateKernels { only } => {
+            let failed = mutate::run(&root, only, &mut out)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Command::ReadmeCommand { name } => {

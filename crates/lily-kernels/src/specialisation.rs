@@ -10,8 +10,8 @@ pub struct Specialisation {
     file: &'static KernelFile,
     /// In the order of the file.
     values: Vec<(&'static str, i64)>,
-    /// Stands in the place of the file's text.
-    planted: Option<Arc<str>>,
+    /// Texts in the place of others, by name.
+    planted: Vec<(String, Arc<str>)>,
 }
 
 impl Specialisation {
@@ -40,7 +40,7 @@ impl Specialisation {
         };
         let values =
             file.constants.iter().map(|c| Ok((c.name, value(c)?))).collect::<Result<_, KernelError>>()?;
-        Ok(Self { file, values, planted: None })
+        Ok(Self { file, values, planted: Vec::new() })
     }
 
     /// The same, by the file's name.
@@ -60,12 +60,36 @@ impl Specialisation {
     /// The same with another text in the place of the file's: how a test plants a fault.
     #[must_use]
     pub fn with_text(&self, text: &str) -> Self {
-        Self { planted: Some(text.into()), ..self.clone() }
+        self.with_part(&format!("{}.k", self.file.name), text)
+    }
+
+    /// The same with another text in the place of one of [`Specialisation::parts`].
+    #[must_use]
+    pub fn with_part(&self, name: &str, text: &str) -> Self {
+        let mut other = self.clone();
+        other.planted.retain(|(planted, _)| planted != name);
+        other.planted.push((name.to_owned(), text.into()));
+        other
+    }
+
+    /// Names of the kernel's file and of the shared headers that it needs, with their texts; not the platform's.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(String, &str)> {
+        let shared = Platform::Emulator;
+        let headers =
+            self.file.needs.iter().filter(|name| **name != "tiles").filter_map(|name| shared.shared(name));
+        let headers =
+            headers.map(|part| (part.name.to_owned(), self.planted(part.name).unwrap_or(part.text)));
+        headers.chain([(format!("{}.k", self.file.name), self.text())]).collect()
+    }
+
+    fn planted(&self, name: &str) -> Option<&str> {
+        self.planted.iter().find(|(planted, _)| planted == name).map(|(_, text)| &**text)
     }
 
     /// The kernel's own text.
     pub(crate) fn text(&self) -> &str {
-        self.planted.as_deref().unwrap_or(self.file.text)
+        self.planted(&format!("{}.k", self.file.name)).unwrap_or(self.file.text)
     }
 
     /// A constant's value.
@@ -93,7 +117,8 @@ impl Specialisation {
         };
         define(&mut out, true);
         let part = |out: &mut String, part: source::Part| {
-            let _ = writeln!(out, "#line 1 \"{}\"\n{}", part.name, part.text);
+            let text = self.planted(part.name).unwrap_or(part.text);
+            let _ = writeln!(out, "#line 1 \"{}\"\n{text}", part.name);
         };
         for header in platform.headers(self.file.cuda_only) {
             part(&mut out, header);

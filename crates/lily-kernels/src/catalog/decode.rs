@@ -13,7 +13,6 @@ pub(super) const FILES: &[Entry] = &[
     kernel!("decode", "expert_down"),
     // What the above fold together, in launches of its own.
     kernel!("decode", "rms_norm_row"),
-    kernel!("decode", "gemv_lanes"),
     kernel!("decode", "gdn_parts"),
     kernel!("decode", "qk_step"),
     kernel!("decode", "attention_strided"),

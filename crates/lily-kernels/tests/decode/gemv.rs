@@ -176,33 +176,3 @@ fn a_gated_norm_per_head_before_the_product() {
         assert_close(&y.to_f32(), &wanted, BOUND, &shape.name());
     }
 }
-
-/// Without "row-gemv".
-#[test]
-fn a_row_per_lane() {
-    for (bits, k, rows) in [(4, 320, 70), (8, 64, 5), (3, 2048, 9), (16, 320, 64)] {
-        let mut r = Random::new(bits as u64);
-        let mut w = Quantised::new(&mut r, rows, k, bits, 64);
-        let (x, residual) = (r.vec(k, 2.0), r.vec(rows, 1.0));
-        let kernel = Kernel::new("gemv_lanes", &[("K", k as i64), ("BITS", bits as i64)]);
-        let plain = linear(&w.dense(), &x);
-        let added: Vec<f32> = plain.iter().zip(&residual).map(|(y, r)| y + r).collect();
-        for (entry, mut y, wanted) in
-            [("gemv_lanes", Buffer::floats(rows), &plain), ("gemv_lanes_add", Buffer::f32(&residual), &added)]
-        {
-            kernel.run(
-                entry,
-                [rows.div_ceil(64), 1, 1],
-                &mut [
-                    ("w", &mut w.codes),
-                    ("scales", &mut w.scales),
-                    ("biases", &mut w.biases),
-                    ("x", &mut Buffer::f32(&x)),
-                    ("y", &mut y),
-                ],
-                &[("rows", Value::U(rows))],
-            );
-            assert_close(&y.to_f32(), wanted, BOUND, &format!("{entry}, {bits} bits, K {k}"));
-        }
-    }
-}

@@ -1,6 +1,8 @@
 //! What the emulator tests share: numbers, quantised matrices, buffers, launches.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod mutation;
+
 use lily_kernels::emulator::{Faults, Module};
 use lily_kernels::reference::{Rows, dequantize_row};
 use lily_kernels::{ScalarType, Specialisation};
@@ -104,6 +106,7 @@ pub(crate) struct Kernel {
 impl Kernel {
     pub(crate) fn new(file: &str, constants: &[(&str, i64)]) -> Self {
         let specialisation = Specialisation::named(file, constants).unwrap_or_else(|error| panic!("{error}"));
+        let specialisation = mutation::applied(specialisation);
         let module = Module::compile(&specialisation).unwrap_or_else(|error| panic!("{error}"));
         Self { specialisation, module }
     }
@@ -138,7 +141,9 @@ impl Kernel {
                 _ => panic!("`{field}` has another type"),
             }
         }
-        self.module.run(entry, groups.map(|n| n as u32), &mut ordered, &bytes)
+        let result = self.module.run(entry, groups.map(|n| n as u32), &mut ordered, &bytes);
+        mutation::watch(&result);
+        result
     }
 
     pub(crate) fn run(

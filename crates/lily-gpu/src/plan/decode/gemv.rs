@@ -10,6 +10,8 @@ use crate::{
 pub(super) enum Around<'a> {
     /// `y = W rms_norm(x)`.
     Norm { gain: &'a View, eps: f32 },
+    /// `y = W x`.
+    Nothing,
     /// `y += W x`.
     Add,
     /// `y += W (rms_norm_heads(x) * silu(z))`, heads of `head` elements.
@@ -22,6 +24,9 @@ pub(super) struct Shape {
     pub(super) rows: usize,
     pub(super) simdgroups: usize,
     pub(super) split: usize,
+    /// 0: each threadgroup takes one tile. Else so many threadgroups per core share all tiles, the next one's weights in
+    /// flight while one is multiplied.
+    pub(super) waves: usize,
 }
 
 /// Rows of a matrix of `cols` columns that a simdgroup of 32 lanes has side by side.
@@ -37,15 +42,16 @@ impl Shape {
         self.simdgroups / self.split * self.rows * side(cols)
     }
 
-    /// The shape for `rows` outputs of `cols` inputs: few rows are shared by more simdgroups, so that the device is full.
-    fn of(rows: usize, cols: usize) -> Self {
-        let wide = cols >= 2048;
-        match rows {
-            100_000.. => Self { rows: 4, simdgroups: 4, split: if wide { 2 } else { 1 } },
-            8_000.. => Self { rows: 4, simdgroups: 4, split: if wide { 2 } else { 1 } },
-            _ if cols >= 4096 => Self { rows: 2, simdgroups: 8, split: 4 },
-            _ if wide => Self { rows: 2, simdgroups: 4, split: 2 },
-            _ => Self { rows: 2, simdgroups: 4, split: 1 },
+    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200. Few rows are shared by
+    /// more simdgroups, so that the device is full; wide codes take more registers.
+    fn of(rows: usize, cols: usize, bits: u32) -> Self {
+        let [most, some, few] = if bits <= 4 { [8, 4, 4] } else { [4, 2, 2] };
+        match (rows, cols) {
+            (_, ..2048) => Self { rows: 2, simdgroups: 4, split: 1, waves: 0 },
+            (100_000.., ..4096) => Self { rows: some, simdgroups: 8, split: 1, waves: 4 },
+            (8_000.., ..4096) => Self { rows: most, simdgroups: 4, split: 2, waves: 0 },
+            (_, ..4096) => Self { rows: 2, simdgroups: 4, split: 2, waves: 0 },
+            _ => Self { rows: few, simdgroups: 8, split: 4, waves: 0 },
         }
     }
 }
@@ -60,10 +66,10 @@ pub(super) fn gemv(
     label: &'static str,
 ) -> Result<(), GpuError> {
     let shape = if step.model.switches.has(Optimisation::RowGemv) {
-        Shape::of(w.rows, w.cols)
+        Shape::of(w.rows, w.cols, w.format.bits)
     } else {
         // A threadgroup for each row.
-        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 } }
+        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 }, waves: 0 }
     };
     let mut constants = vec![
         ("K", w.cols as i64),
@@ -71,9 +77,16 @@ pub(super) fn gemv(
         ("SIMDGROUPS", shape.simdgroups as i64),
         ("SPLIT", shape.split as i64),
     ];
+    let tile = shape.tile(w.cols);
+    let most = step.model.device.limits().cores as usize * shape.waves;
+    // Where the waves hold all tiles, each threadgroup has one.
+    let swept = most > 0 && w.rows.div_ceil(tile) > most;
+    constants.push(("SWEEPS", i64::from(swept)));
+    let (groups, stride) = if swept { (groups(most, 1), most * tile) } else { (groups(w.rows, tile), 0) };
     constants.extend(format_constants(w.format));
     let entry = match around {
         Around::Norm { .. } => "gemv_norm",
+        Around::Nothing => "gemv",
         Around::Add => "gemv_add",
         Around::Gated { head, .. } => {
             constants.push(("HEAD", *head as i64));
@@ -83,7 +96,7 @@ pub(super) fn gemv(
     let kernel = step.model.kernel("gemv", &constants, entry)?;
     let dispatch = step
         .recorder
-        .dispatch(&kernel, [groups(w.rows, shape.tile(w.cols)), 1, 1])
+        .dispatch(&kernel, [groups, 1, 1])
         .label(label)
         .bind("w", &w.codes)
         .bind("scales", &w.scales)
@@ -91,10 +104,10 @@ pub(super) fn gemv(
         .bind("x", &x.slice(0, w.cols * 4))
         .bind("y", &y.slice(0, w.rows * 4))
         .param("rows", w.rows)
-        .param("stride", 0_u32);
+        .param("stride", stride);
     match around {
         Around::Norm { gain, eps } => drop(dispatch.bind("gain", gain).param("eps", *eps)),
-        Around::Add => drop(dispatch),
+        Around::Nothing | Around::Add => drop(dispatch),
         Around::Gated { z, gain, eps, .. } => {
             drop(dispatch.bind("z", z).bind("gain", gain).param("eps", *eps));
         }
@@ -125,7 +138,7 @@ mod tests {
     fn narrow_rows_lie_side_by_side() {
         let found = [32, 64, 96, 128, 256, 320, 512, 1024, 2048, 4096].map(side);
         assert_eq!(found, [32, 16, 8, 8, 4, 2, 2, 1, 1, 1]);
-        assert_eq!(Shape { rows: 4, simdgroups: 4, split: 2 }.tile(2048), 8);
-        assert_eq!(Shape { rows: 2, simdgroups: 4, split: 1 }.tile(320), 16);
+        assert_eq!(Shape { rows: 4, simdgroups: 4, split: 2, waves: 0 }.tile(2048), 8);
+        assert_eq!(Shape { rows: 2, simdgroups: 4, split: 1, waves: 4 }.tile(320), 16);
     }
 }

@@ -2,6 +2,7 @@
 //! norm of its own.
 
 mod attention;
+mod expert_parts;
 mod gdn;
 mod gemv;
 mod moe;

@@ -7,8 +7,8 @@ use crate::{
 };
 
 /// Launch shapes of the three kernels.
-const ROUTER: Shape = Shape { rows: 2, simdgroups: 4, split: 2 };
-const INNER: Shape = Shape { rows: 2, simdgroups: 4, split: 2 };
+const ROUTER: Shape = Shape { rows: 2, simdgroups: 4, split: 2, waves: 0 };
+const INNER: Shape = Shape { rows: 2, simdgroups: 8, split: 2, waves: 0 };
 const DOWN_ROWS: usize = 4;
 
 impl Step<'_> {
@@ -22,19 +22,15 @@ impl Step<'_> {
         };
         let router = single("the router and the shared expert's gate", moe.router.single())?;
         let shared_in = single("the shared expert's gate and up projections", moe.shared_in.single())?;
-        for (name, fused) in
-            [("fuse-expert-in", Optimisation::FuseExpertIn), ("fuse-expert-out", Optimisation::FuseExpertOut)]
-        {
-            if !self.model.switches.has(fused) {
-                return Err(GpuError::Unsupported {
-                    name: name.to_owned(),
-                    what: "there is no other route yet".to_owned(),
-                });
-            }
-        }
+        let has = |one| self.model.switches.has(one);
+        let (fused_in, fused_out) = (has(Optimisation::FuseExpertIn), has(Optimisation::FuseExpertOut));
         self.router_shared(layer, &router, &shared_in)?;
-        self.expert_gate_up(layer)?;
-        self.expert_down(layer)
+        if fused_in {
+            self.expert_gate_up(layer)?;
+        } else {
+            self.gate_and_up(layer)?;
+        }
+        if fused_out { self.expert_down(layer) } else { self.down_and_mix(layer) }
     }
 
     fn router_shared(
