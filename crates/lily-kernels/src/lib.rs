@@ -16,6 +16,7 @@
 
 mod catalog;
 mod error;
+mod overrides;
 pub mod reference;
 mod rotary_table;
 pub mod sampling;
@@ -29,6 +30,7 @@ pub mod emulator;
 
 pub use catalog::{Constant, KernelFile, catalog, find};
 pub use error::KernelError;
+pub use overrides::{OVERRIDES, Override};
 pub use rotary_table::rotary_table;
 pub use signature::{Access, Binding, Params, ScalarType, Signature, entries};
 pub use source::Platform;
