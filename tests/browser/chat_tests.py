@@ -128,6 +128,19 @@ def test_parameters_reach_the_server(page):
     assert "Cut" in answer.locator(".note").inner_text() and " 3 tokens" in answer.locator(".figures").inner_text()
 
 
+def test_settings_that_cannot_be_read_keep_the_message(page):
+    page.open(**PLAIN, tools="[{")
+    page.say("Hi", wait=False)
+    assert "not JSON" in page.page.locator("#toast").inner_text()
+    assert page.page.locator("#settings").is_visible() and page.page.locator("#tools-note.wrong").is_visible()
+    assert page.page.locator("article").count() == 0 and page.page.input_value("#prompt") == "Hi"
+    page.page.fill("[name=tools]", '{"name": "get_weather", "parameters": {"type": "object", "properties": {}}}')
+    with page.page.expect_request("**/v1/chat/completions") as request:
+        page.page.press("#prompt", "Enter")
+    page.answered()
+    assert request.value.post_data_json["tools"][0]["function"]["name"] == "get_weather"
+
+
 def test_the_server_s_own_words_are_shown(page):
     page.expect_complaint(r"status of 400")
     page.open(temperature="3", thinking="off")

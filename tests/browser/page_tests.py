@@ -15,7 +15,7 @@ Some **bold**, *italic* and `inline <b>` text with a [link](https://example.org/
 
 | a | b |
 |---|--:|
-| 1 | `x|y` |
+| 1 | `x` |
 
 ```rust
 fn main() { println!("<hi>"); }

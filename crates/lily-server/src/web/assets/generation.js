@@ -3,6 +3,9 @@
 import { ApiError, chat } from "/web/api.js";
 import { apply } from "/web/conversation.js";
 
+// Milliseconds; over less than this a speed says nothing.
+const LEAST = 20;
+
 export class Generation {
   #abort = new AbortController();
 
@@ -43,7 +46,7 @@ export class Generation {
           apply(turn, delta);
           turn.stats.first = first - begin;
           // A piece is about a token; the usage at the end tells exactly.
-          if (now > first) turn.stats.rate = ((pieces - 1) / (now - first)) * 1000;
+          if (now - first > LEAST) turn.stats.rate = ((pieces - 1) / (now - first)) * 1000;
           turn.stats.tokens = pieces;
         }
         if (choice?.finish_reason) turn.finish = choice.finish_reason;
@@ -73,6 +76,6 @@ export class Generation {
     stats.tokens = usage.completion_tokens;
     stats.prompt = usage.prompt_tokens;
     stats.cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-    if (first !== null && now > first && stats.tokens > 1) stats.rate = ((stats.tokens - 1) / (now - first)) * 1000;
+    if (first !== null && now - first > LEAST && stats.tokens > 1) stats.rate = ((stats.tokens - 1) / (now - first)) * 1000;
   }
 }

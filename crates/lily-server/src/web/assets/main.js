@@ -70,8 +70,11 @@ function refresh() {
     used && context ? `${used.toLocaleString("en-GB")} of ${context.toLocaleString("en-GB")} tokens of context` : "";
 }
 
+let kept = true;
 function keep() {
-  if (!save("conversation", turns)) toast("The conversation is too long to be kept by this browser.");
+  const before = kept;
+  kept = save("conversation", turns);
+  if (before && !kept) toast("The conversation is too long to be kept by this browser.");
 }
 
 function announce(text) {
@@ -90,17 +93,22 @@ function toast(text, action, act) {
 
 // ---------------------------------------------------------------- asking
 
-async function ask() {
-  if (running) return;
-  let fields;
+// The settings as a request has them; null, and said to the user, if one of them cannot be read.
+function fields() {
   try {
-    fields = settings.fields();
+    return settings.fields();
   } catch (error) {
     toast(error.message);
-    openSettings(true);
-    return;
+    if (find("settings").hidden) openSettings(true);
+    return null;
   }
-  const body = { model, messages: messages(turns, settings.system), ...fields };
+}
+
+async function ask() {
+  const set = fields();
+  if (running || !set) return;
+  const body = { messages: messages(turns, settings.system), ...set };
+  if (model) body.model = model;
   const turn = answerTurn();
   const view = add(turn);
   let drawing = false;
@@ -143,7 +151,7 @@ async function ask() {
 }
 
 function send(text) {
-  if (running || text.trim() === "") return;
+  if (running || text.trim() === "" || !fields()) return;
   add(userTurn(text));
   prompt.value = "";
   grow(prompt);
@@ -152,7 +160,7 @@ function send(text) {
 }
 
 function regenerate() {
-  if (running || turns.at(-1)?.role !== "assistant") return;
+  if (running || turns.at(-1)?.role !== "assistant" || !fields()) return;
   turns.pop();
   views.pop().node.remove();
   ask();
@@ -160,6 +168,7 @@ function regenerate() {
 }
 
 function give(turn, call, text) {
+  if (!fields()) return;
   call.result = text;
   keep();
   refresh();

@@ -90,7 +90,7 @@ class CallView {
     this.name = el("code");
     this.arguments = el("code");
     this.result = el("pre", { class: "result", hidden: true });
-    this.field = el("textarea", { rows: 1, spellcheck: "false", placeholder: "What the tool gives back: text or JSON" });
+    this.field = el("textarea", { rows: 1, spellcheck: "false", placeholder: "Text or JSON" });
     this.state = el("span", { class: "hint" });
     this.form = el(
       "form",
