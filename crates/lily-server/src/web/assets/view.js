@@ -67,8 +67,9 @@ export class AnswerView {
     const busy = running && turn.content === "" && turn.calls.length === 0;
     this.thinking.hidden = turn.reasoning === "";
     if (!this.touched) this.thinking.open = busy;
-    const seconds = turn.stats?.thought;
-    this.summary.textContent = busy ? "Thinking…" : seconds > 0 ? `Thought for ${time(seconds)}` : "Thinking";
+    const took = turn.stats?.thought;
+    const thought = took >= 10 ? `Thought for ${time(took)}` : "Thought for a moment";
+    this.summary.textContent = busy ? "Thinking…" : thought;
     if (this.thought.textContent !== turn.reasoning) this.thought.textContent = turn.reasoning;
   }
 
