@@ -1,21 +1,60 @@
 //! A tensor as it lies in a file: bytes at any alignment, a type and a shape.
 
 use crate::Dtype;
-use std::{ops::Range, sync::Arc};
+use std::{io, ops::Range, sync::Arc};
+
+/// What holds bytes.
+pub(crate) trait Owner: Send + Sync {
+    /// All of them.
+    fn bytes(&self) -> &[u8];
+
+    /// Copies those of `range` to `out`, which is as long.
+    fn copy(&self, range: Range<usize>, out: &mut [u8]) -> io::Result<()> {
+        out.copy_from_slice(&self.bytes()[range]);
+        Ok(())
+    }
+}
+
+/// Bytes in memory.
+struct Held<T>(T);
+
+impl<T: AsRef<[u8]> + Send + Sync> Owner for Held<T> {
+    fn bytes(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
 
 /// A shared, immutable run of bytes: a memory map, an embedded file or a buffer. Cheap to clone and to slice.
 /// No alignment is promised.
 #[derive(Clone)]
 pub struct Bytes {
-    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    owner: Arc<dyn Owner>,
     range: Range<usize>,
 }
 
 impl Bytes {
     /// Wraps a whole owner of bytes.
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        let range = 0..owner.as_ref().len();
+        Self::of(Held(owner))
+    }
+
+    /// All bytes of an owner.
+    pub(crate) fn of(owner: impl Owner + 'static) -> Self {
+        let range = 0..owner.bytes().len();
         Self { owner: Arc::new(owner), range }
+    }
+
+    /// Copies the bytes to `out`. Those of a mapped file are read from the file, so that its pages do not become this
+    /// process's memory as well.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    ///
+    /// # Panics
+    /// If `out` has another length.
+    pub fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
+        assert_eq!(out.len(), self.range.len(), "bytes and the place for them");
+        self.owner.copy(self.range.clone(), out)
     }
 
     /// The sub-run `range`, relative to this one.
@@ -46,7 +85,7 @@ impl std::ops::Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &(*self.owner).as_ref()[self.range.clone()]
+        &self.owner.bytes()[self.range.clone()]
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`CpuBackend`].
 
 use crate::{
-    CpuError, CpuOptions, CpuSnapshot, CpuState, DEFAULT_PREFILL_CHUNK, Profile, Tier,
+    CpuError, CpuOptions, CpuSnapshot, CpuState, DEFAULT_PREFILL_CHUNK, Profile, Tier, WeightMemory,
     activations::Product,
     buffers::Buffers,
     forward::{DECODE_ROWS, Span, forward, logits},
@@ -10,6 +10,7 @@ use crate::{
     machine::Machine,
     model::Model,
     pool::{Pool, WorkerLocal, default_threads},
+    resident,
     rotary::Rotary,
     scratch::Scratch,
     simd::Kernels,
@@ -35,24 +36,26 @@ pub struct CpuBackend {
     /// Input of the head, and logits of several rows.
     head: Input,
     logits: Vec<f32>,
+    weights: WeightMemory,
     max_context: usize,
     prefill_chunk: usize,
     forced_experts: Option<Arc<ExpertChoices>>,
 }
 
 impl CpuBackend {
-    /// The model on this machine. Weights stay where the checkpoint has them; no repacking, no copy.
+    /// The model on this machine. Weights are never repacked; [`CpuOptions::weights`] says where they are.
     ///
     /// # Errors
-    /// [`CpuError`]: weights that do not fit the config, or an instruction set that is not there.
+    /// [`CpuError`]: weights that do not fit the config, an instruction set that is not there, or no memory.
     pub fn new(checkpoint: &Checkpoint, options: &CpuOptions) -> Result<Self, CpuError> {
         let tier = options.simd.unwrap_or_else(Tier::detect);
         let kernels = Kernels::for_tier(tier).ok_or_else(|| CpuError::NoSuchTier {
             tier,
             available: Tier::available().into_iter().map(Tier::name).collect::<Vec<_>>().join(", "),
         })?;
-        let model = Model::new(checkpoint, options.precision)?;
+        let mut model = Model::new(checkpoint, options.precision)?;
         let pool = Pool::new(options.threads.unwrap_or_else(default_threads));
+        let weights = resident::place(&mut model, options.weights, pool.threads())?;
         let machine = Machine {
             scratch: WorkerLocal::new(pool.threads(), Scratch::default),
             pool,
@@ -67,6 +70,7 @@ impl CpuBackend {
         let head = Input::new(DECODE_ROWS, model.config.hidden_size, &model.hidden_forms, Product::Vector);
         Ok(Self {
             kv: KvShape::new(&model.config.attention, options.precision),
+            weights,
             max_context: options.max_context.unwrap_or(limit).min(limit),
             prefill_chunk: options.prefill_chunk.unwrap_or(DEFAULT_PREFILL_CHUNK).max(1),
             model,
@@ -133,10 +137,11 @@ impl Backend for CpuBackend {
 
     fn describe(&self) -> String {
         format!(
-            "CPU, {}, {} thread{}, {}, {} KV",
+            "CPU, {}, {} thread{}, {} weights, {}, {} KV",
             self.machine.kernels.tier(),
             self.machine.pool.threads(),
             if self.machine.pool.threads() == 1 { "" } else { "s" },
+            self.weights,
             self.machine.precision,
             if self.kv.wide { "f32" } else { "f16" },
         )

@@ -59,7 +59,7 @@ fn bytes_per_thread(available: Option<usize>, threads: usize) -> Result<usize, C
 
 /// Bytes that can be had without pushing anything out: of the machine, and of the control group that this process is in.
 /// Only Linux tells.
-fn available_memory() -> Option<usize> {
+pub(crate) fn available_memory() -> Option<usize> {
     let machine = free_memory(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     let number = |name: &str| -> Option<usize> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()

@@ -22,6 +22,9 @@ pub enum CpuError {
         /// What there is.
         available: String,
     },
+    /// The weights could not be read into memory.
+    #[error("{0}")]
+    Memory(String),
     /// The dimensions are outside what the kernels serve.
     #[error("{0}")]
     Dimensions(String),

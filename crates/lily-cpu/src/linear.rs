@@ -159,6 +159,15 @@ impl Linear {
         }
     }
 
+    /// The runs of bytes that it consists of.
+    pub(crate) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Bytes> {
+        let parts = match &mut self.storage {
+            Storage::Affine { codes, scales, biases, .. } => [Some(codes), Some(scales), Some(biases)],
+            Storage::Dense { data, .. } => [Some(data), None, None],
+        };
+        parts.into_iter().flatten()
+    }
+
     /// How 8-bit activations must be laid out for this matrix; `None` for plain rows, which take f32.
     pub(crate) fn layout(&self, product: Product) -> Option<Layout> {
         match self.view() {

@@ -140,6 +140,25 @@ impl Model {
     }
 }
 
+impl Model {
+    /// Every matrix that is read as a whole, in the order in which a token meets them: all but the embedding, of which a
+    /// token takes one row.
+    pub(crate) fn linears_mut(&mut self) -> impl Iterator<Item = &mut Linear> {
+        let layers = self.layers.iter_mut().flat_map(|layer| {
+            let (in_proj, out_proj) = match &mut layer.mixer {
+                Mixer::Gdn(gdn) => (&mut gdn.in_proj, &mut gdn.out_proj),
+                Mixer::Attention(attention) => (&mut attention.in_proj, &mut attention.out_proj),
+            };
+            let moe = &mut layer.moe;
+            let routers = [&mut moe.router, &mut moe.shared_expert_gate];
+            let experts = moe.experts.iter_mut().chain([&mut moe.shared]);
+            let experts = experts.flat_map(|expert| [&mut expert.gate, &mut expert.up, &mut expert.down]);
+            in_proj.parts.iter_mut().chain(&mut out_proj.parts).chain(routers).chain(experts)
+        });
+        layers.chain(&mut self.lm_head.parts)
+    }
+}
+
 /// What the kernels need of the dimensions beyond what a config is checked for.
 fn check_dimensions(config: &ModelConfig) -> Result<(), CpuError> {
     let gdn = &config.gated_delta_net;

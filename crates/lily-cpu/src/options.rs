@@ -39,6 +39,29 @@ impl std::str::FromStr for Precision {
     }
 }
 
+/// Where the weights are while the model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WeightMemory {
+    /// Resident on Linux where the memory that is free holds them with room to spare, else mapped.
+    #[default]
+    Auto,
+    /// Where the checkpoint has them, in a mapped file as a rule: there at once, and shared with other processes.
+    Mapped,
+    /// Read once into memory of this process, aligned and in large pages: reads are faster, loading takes as long as reading
+    /// the files.
+    Resident,
+}
+
+impl std::fmt::Display for WeightMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Mapped => "mapped",
+            Self::Resident => "resident",
+        })
+    }
+}
+
 /// Options of a [`crate::CpuBackend`].
 #[derive(Debug, Clone, Default)]
 pub struct CpuOptions {
@@ -46,6 +69,8 @@ pub struct CpuOptions {
     pub threads: Option<usize>,
     /// What activations are rounded to.
     pub precision: Precision,
+    /// Where the weights are.
+    pub weights: WeightMemory,
     /// The instruction set to use; the best that this CPU has when not given.
     pub simd: Option<Tier>,
     /// The longest context in tokens; the checkpoint's own when not given. KV memory grows with use, not with this.

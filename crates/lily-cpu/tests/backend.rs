@@ -2,7 +2,7 @@
 //! prompt.
 
 use lily_checkpoint::Checkpoint;
-use lily_cpu::{CpuBackend, CpuOptions, CpuState, Precision, ReferenceBackend, Tier};
+use lily_cpu::{CpuBackend, CpuOptions, CpuState, Precision, ReferenceBackend, Tier, WeightMemory};
 use lily_engine::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState, TokenId};
 use std::{path::Path, sync::LazyLock};
 
@@ -214,4 +214,25 @@ fn decode_copy(backend: &mut CpuBackend, state: &CpuState) -> Vec<f32> {
     let frozen = backend.snapshot(state).expect("memory");
     let mut copy = backend.restore(&frozen).expect("memory");
     decode(backend, &mut copy, TokenId(301))
+}
+
+#[test]
+fn where_the_weights_are_changes_no_bit() {
+    let tokens = prompt(40);
+    let logits = |weights| {
+        let mut backend = backend(&CpuOptions { weights, ..options(Precision::Int8) });
+        let wanted = match weights {
+            // Nano fits everywhere; only Linux tells how much memory is free.
+            WeightMemory::Auto if cfg!(target_os = "linux") => WeightMemory::Resident,
+            WeightMemory::Auto => WeightMemory::Mapped,
+            weights => weights,
+        };
+        assert!(backend.describe().contains(&format!("{wanted} weights")), "{}", backend.describe());
+        let (mut logits, mut state) = prefill(&mut backend, &tokens, &[]);
+        logits.push(decode(&mut backend, &mut state, tokens[0]));
+        logits
+    };
+    let mapped = logits(WeightMemory::Mapped);
+    assert!(mapped == logits(WeightMemory::Resident));
+    assert!(mapped == logits(WeightMemory::Auto));
 }

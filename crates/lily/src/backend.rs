@@ -1,12 +1,12 @@
 //! The backends behind `--backend`, as one generic call.
 
 use crate::{
-    cli::{BackendChoice, GlobalOptions, PrecisionChoice},
+    cli::{BackendChoice, GlobalOptions, PrecisionChoice, WeightsChoice},
     failure::Advice,
 };
 use anyhow::{Context, Result};
 use lily_checkpoint::Checkpoint;
-use lily_cpu::{CpuBackend, CpuOptions, Precision, Profile, ReferenceBackend};
+use lily_cpu::{CpuBackend, CpuOptions, Precision, Profile, ReferenceBackend, WeightMemory};
 use lily_engine::{Backend, TokenId};
 use lily_gpu::{Device, GpuBackend, GpuError, GpuOptions};
 use std::sync::Arc;
@@ -122,6 +122,7 @@ pub(crate) fn visit<V: Visitor>(
             let cpu = CpuOptions {
                 threads: options.threads(),
                 precision: options.precision.map_or_else(Precision::default, precision),
+                weights: weights(options.weights),
                 max_context: options.context(),
                 ..CpuOptions::default()
             };
@@ -183,6 +184,14 @@ fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
         what: "there is no CUDA on macOS".to_owned(),
         hint: "use --backend cpu".to_owned(),
     })
+}
+
+fn weights(choice: WeightsChoice) -> WeightMemory {
+    match choice {
+        WeightsChoice::Auto => WeightMemory::Auto,
+        WeightsChoice::Mapped => WeightMemory::Mapped,
+        WeightsChoice::Resident => WeightMemory::Resident,
+    }
 }
 
 fn precision(choice: PrecisionChoice) -> Precision {

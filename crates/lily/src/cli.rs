@@ -45,6 +45,10 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) precision: Option<PrecisionChoice>,
 
+    /// Where the CPU backend has the weights
+    #[arg(long, global = true, value_enum, default_value_t = WeightsChoice::Auto, value_name = "WHERE")]
+    pub(crate) weights: WeightsChoice,
+
     /// Longest context in tokens, prompt and answer together [default: the model's]
     #[arg(long = "context", global = true, value_name = "N", id = "context_limit")]
     context: Option<NonZeroUsize>,
@@ -92,6 +96,17 @@ pub(crate) enum PrecisionChoice {
     Bf16,
     /// Single precision: slowest, most exact
     F32,
+}
+
+/// Where the CPU backend has the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WeightsChoice {
+    /// Resident where the memory that is free holds them, else mapped
+    Auto,
+    /// In the files, mapped: ready at once
+    Mapped,
+    /// Read into memory, in large pages: slower to load, faster to run
+    Resident,
 }
 
 /// When to write colours.
