@@ -15,11 +15,18 @@ fn routes() -> Vec<(&'static str, Value)> {
         {"role": "tool", "tool_call_id": "c", "content": "t"},
         {"role": "user", "content": "u"},
     ]);
-    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let schema = json!({
+        "type": "object", "required": ["a"], "additionalProperties": false, "$defs": {"d": {"enum": ["x", 1, null]}},
+        "properties": {"a": {"type": "string", "maxLength": 5}, "b": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/d"}]}},
+    });
+    let strict = json!({"name": "f", "parameters": schema, "strict": true});
+    let tools = json!([{"type": "function", "function": strict}]);
+    let flat = json!({"type": "json_schema", "name": "n", "schema": schema, "strict": true});
     let chat = json!({
         "messages": messages, "tools": tools, "tool_choice": "auto", "max_tokens": 8, "temperature": 0.5, "top_p": 0.9,
         "top_k": 5, "min_p": 0.1, "seed": 1, "stop": ["x"], "logit_bias": {"1": 1}, "logprobs": true, "top_logprobs": 2,
-        "n": 2, "stream": false, "stream_options": {"include_usage": true}, "response_format": {"type": "text"},
+        "n": 2, "stream": false, "stream_options": {"include_usage": true},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}},
         "chat_template_kwargs": {"enable_thinking": false}, "reasoning_effort": "low", "extra_body": {"user": "u"},
     });
     let anthropic = json!({
@@ -32,8 +39,9 @@ fn routes() -> Vec<(&'static str, Value)> {
             ]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]},
         ],
-        "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "auto"},
-        "stop_sequences": ["x"], "stream": true, "metadata": {"user_id": "u"}, "output_config": {"effort": "low"},
+        "tools": [{"name": "f", "input_schema": schema, "strict": true}], "tool_choice": {"type": "tool", "name": "f"},
+        "stop_sequences": ["x"], "stream": true, "metadata": {"user_id": "u"},
+        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": schema}},
     });
     let responses = json!({
         "input": [
@@ -42,8 +50,8 @@ fn routes() -> Vec<(&'static str, Value)> {
             {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c", "output": "x"},
         ],
-        "instructions": "i", "max_output_tokens": 8, "tools": [{"type": "function", "name": "f", "parameters": {}}],
-        "tool_choice": "auto", "reasoning": {"effort": "low", "summary": "auto"}, "text": {"format": {"type": "text"}},
+        "instructions": "i", "max_output_tokens": 8, "tools": [{"type": "function", "name": "f", "parameters": schema}],
+        "tool_choice": "required", "reasoning": {"effort": "low", "summary": "auto"}, "text": {"format": flat},
         "include": ["reasoning.encrypted_content"], "previous_response_id": null, "stream": true, "store": true,
     });
     let completions =
