@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the targets `safetensors_header` and `config`: two models of one layer, as small as they can be.
+"""Writes the seeds of the targets `safetensors_header` and `config` (two models of one layer, as small as they can be)
+and `parser` (the texts of the test cases).
 
   python3 fuzz/make_seeds.py
 
@@ -124,6 +125,22 @@ def main():
     names = [name for name, _, _ in tensors(2, False)]
     write("config", "index.json", {"metadata": {}, "weight_map": {name: "model.safetensors" for name in names}})
     write("config", "index_traversal.json", {"weight_map": {"a": "../model.safetensors"}})
+    parser_seeds()
+
+
+def parser_seeds():
+    """The model texts of the cases, each with its tools; start, end and chunking vary from one to the next."""
+    with open(os.path.join(HERE, "..", "tests", "data", "cases", "cases.jsonl"), encoding="utf-8") as file:
+        cases = [json.loads(line) for line in file if line.strip()]
+    for index, case in enumerate(cases):
+        given = case["input"]
+        if not isinstance(given, dict) or "model_text" not in given:
+            continue
+        tools = given.get("tools") or (given.get("request") or {}).get("tools") or []
+        answer = (given.get("prompt_ends_with") or "").rstrip().endswith("</think>")
+        settings = bytes([answer + 4 * (given.get("end") == "length"), *([index % 251] * 8)])
+        text = json.dumps(tools, ensure_ascii=False) + "\0" + given["model_text"]
+        write("parser", case["id"].lower(), settings + text.encode())
 
 
 if __name__ == "__main__":
