@@ -68,7 +68,9 @@ fn joined(events: &[Event]) -> Vec<Event> {
         match (joined.last_mut(), event) {
             (Some(Event::Reasoning(text)), Event::Reasoning(more))
             | (Some(Event::Content(text)), Event::Content(more)) => text.push_str(more),
-            (Some(Event::CallArguments { json, .. }), Event::CallArguments { json: more, .. }) => json.push_str(more),
+            (Some(Event::CallArguments { json, .. }), Event::CallArguments { json: more, .. }) => {
+                json.push_str(more)
+            }
             _ => joined.push(event.clone()),
         }
     }
@@ -86,7 +88,9 @@ fn in_order(events: &[Event]) {
             }
             Event::CallArguments { call, json } => assert!(open == Some(*call) && !json.is_empty()),
             Event::CallEnd { call } => assert_eq!(open.take(), Some(*call)),
-            Event::Reasoning(text) | Event::Content(text) | Event::Incomplete(text) => assert!(!text.is_empty()),
+            Event::Reasoning(text) | Event::Content(text) | Event::Incomplete(text) => {
+                assert!(!text.is_empty())
+            }
         }
     }
 }
