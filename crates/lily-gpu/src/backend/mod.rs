@@ -1,5 +1,6 @@
 //! [`GpuBackend`].
 
+mod generate;
 mod measure;
 mod slot;
 mod trace;
@@ -11,6 +12,7 @@ use crate::{
     Device, GpuError, GpuModel, GpuSnapshot, MemoryPlan, Optimisation, Pass, PlanReport, Program, Recorder,
     Recording, StateBuffers, StateSize, Switches,
     plan::{
+        choice::Choice,
         decode::{self, DecodeTemporaries},
         prefill::{self, Chunk, PrefillTemporaries},
     },
@@ -45,6 +47,7 @@ pub struct GpuBackend {
     model: GpuModel,
     decode: DecodeTemporaries,
     prefill: PrefillTemporaries,
+    choice: Choice,
     pool: Arc<Pool>,
     plan: MemoryPlan,
     max_context: usize,
@@ -68,18 +71,20 @@ impl GpuBackend {
         let prefill_chunk = options.prefill_chunk.unwrap_or(DEFAULT_PREFILL_CHUNK).min(max_context).max(1);
         let weights = WeightPlan::new(checkpoint)?;
         let temporaries = DecodeTemporaries::bytes(config, max_context)
-            + PrefillTemporaries::bytes(config, prefill_chunk, LOGIT_ROWS) as u64;
+            + PrefillTemporaries::bytes(config, prefill_chunk, LOGIT_ROWS);
         let plan = MemoryPlan::new(config, weights.bytes(), max_context, temporaries, device.limits().memory);
         tracing::info!("memory plan\n{plan}");
         plan.check()?;
         let decode = DecodeTemporaries::new(&*device, config, max_context)?;
         let prefill = PrefillTemporaries::new(&*device, config, prefill_chunk, LOGIT_ROWS)?;
+        let choice = Choice::new(&*device, config)?;
         let weights = weights.load(&*device)?;
         let model = GpuModel::new(device, config.clone(), weights, options.switches);
         Ok(Self {
             model,
             decode,
             prefill,
+            choice,
             pool: Arc::default(),
             plan,
             max_context,
@@ -226,7 +231,7 @@ impl GpuBackend {
     /// The program of a step for this slot, recorded if it is not there yet.
     fn step_program(&self, slot: &mut Slot, context: usize) -> Result<Program, GpuError> {
         let switches = self.model.switches;
-        let key = ProgramKey { bucket: decode::bucket(context), chooses: false, switches };
+        let key = ProgramKey { bucket: decode::bucket(context), choice: None, switches };
         if let Some(program) = slot.programs.get(&key) {
             return Ok(program.clone());
         }

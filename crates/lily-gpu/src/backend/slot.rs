@@ -1,6 +1,6 @@
 //! State buffers with the programs that are bound to them, kept when a sequence ends.
 
-use crate::{Device, GpuError, GpuModel, Program, StateBuffers, Switches};
+use crate::{Device, GpuError, GpuModel, Program, StateBuffers, Switches, plan::choice::ChoiceKey};
 use lily_engine::SequenceState;
 use std::{
     collections::HashMap,
@@ -15,8 +15,8 @@ const KEPT: usize = 2;
 pub(super) struct ProgramKey {
     /// Positions that it can look at.
     pub(super) bucket: usize,
-    /// It ends in the choice of the next token.
-    pub(super) chooses: bool,
+    /// It ends in the choice of the next token, made in this way.
+    pub(super) choice: Option<ChoiceKey>,
     pub(super) switches: Switches,
 }
 

@@ -76,6 +76,13 @@ impl Recording {
         })
     }
 
+    /// The same with each dispatch changed, to compare launch shapes: what it reads and writes must stay what it was.
+    pub fn edited(&self, mut edit: impl FnMut(&mut Dispatch)) -> Self {
+        let mut dispatches = self.dispatches.clone();
+        dispatches.iter_mut().for_each(&mut edit);
+        Self { dispatches }
+    }
+
     /// Launches, levels and bytes.
     pub fn report(&self) -> Report {
         Report::of(self)

@@ -20,8 +20,10 @@ struct f16 {
 #define KD_RESIDENT 1         // threadgroups that an SM must hold at a time: bounds the registers
 #endif
 #define KERNEL(name, threads, ...) extern "C" __global__ void __launch_bounds__(threads, KD_RESIDENT) name(__VA_ARGS__)
-#define IN(i, T, name) const T* __restrict__ name
-#define OUT(i, T, name) T* __restrict__ name
+// Not __restrict__: it would let the compiler read what the launch before writes through the non-coherent path, or ahead of
+// DEP_WAIT(). Weights go through vload_stream, which says so itself.
+#define IN(i, T, name) const T* name
+#define OUT(i, T, name) T* name
 #define INOUT(i, T, name) T* name
 #define PARAMS(i, T, name) const T name
 #define TG_X blockIdx.x
@@ -52,6 +54,7 @@ FN uint2 kd_ldnc(const uint2* p) { uint2 v; asm volatile("ld.global.nc" KD_LDHIN
 FN uint kd_ldnc(const uint* p) { uint v; asm volatile("ld.global.nc" KD_LDHINT ".u32 %0, [%1];" : "=r"(v) : "l"(p)); return v; }
 template <class V, class T> FN V vload_stream(T* p) { return kd_ldnc((const V*)p); }
 template <class V, class T> FN void vstore(T* p, V v) { *(V*)p = v; }
+template <class T> FN void prefetch_near(T* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 
 // --- barriers and lanes
 FN void tg_barrier() { __syncthreads(); }
