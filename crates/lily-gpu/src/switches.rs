@@ -35,6 +35,8 @@ pub enum Optimisation {
     GqaPack,
     /// Decode: equal context blocks for long contexts.
     FixedBlocks,
+    /// Decode: the weights of launches to come are brought into the cache while launches run that wait for little else.
+    PrefetchWeights,
 }
 
 /// The two phases of a request.
@@ -48,7 +50,7 @@ pub enum Phase {
 
 impl Optimisation {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::FusedDequant,
         Self::GpuRouting,
         Self::AdaptiveTiles,
@@ -64,6 +66,7 @@ impl Optimisation {
         Self::CoalescedKv,
         Self::GqaPack,
         Self::FixedBlocks,
+        Self::PrefetchWeights,
     ];
 
     /// When it matters.
@@ -96,6 +99,7 @@ impl Optimisation {
             Self::CoalescedKv => "coalesced-kv",
             Self::GqaPack => "gqa-pack",
             Self::FixedBlocks => "fixed-blocks",
+            Self::PrefetchWeights => "prefetch-weights",
         }
     }
 }

@@ -4,7 +4,11 @@
 use lily_checkpoint::Checkpoint;
 use lily_cpu::ReferenceBackend;
 use lily_engine::{Backend, DecodeStep, TokenId};
-use lily_gpu::{Device, GpuBackend, GpuOptions, Optimisation, Phase, Switches, device::EmulatorDevice};
+use lily_gpu::{
+    Device, GpuBackend, GpuOptions, Optimisation, Phase, Switches,
+    device::{DryDevice, EmulatorDevice},
+};
+use lily_kernels::Platform;
 use std::sync::Arc;
 
 const TOKENS: [u32; 3] = [5057, 84, 331];
@@ -53,6 +57,26 @@ fn the_same_logits_with_and_without_each_optimisation() {
             // The cache is bf16 on the device and f32 in the oracle.
             assert!(distance <= 5e-3, "without {off:?}, token {token}: distance {distance:.2e}");
             assert_eq!(best(found), best(wanted), "without {off:?}, token {token}");
+        }
+    }
+}
+
+/// Six levels for a Gated DeltaNet layer, seven for an attention layer, one launch each; the embedding and the head.
+#[test]
+fn a_step_has_a_launch_per_level() {
+    let checkpoint = nano();
+    let options = GpuOptions { max_context: Some(65_536), prefill_chunk: Some(32), ..GpuOptions::default() };
+    for platform in [Platform::Cuda, Platform::Metal] {
+        let backend =
+            GpuBackend::new(Arc::new(DryDevice::new(platform)), &checkpoint, &options).expect("a backend");
+        for context in [1, 4096, 40_000] {
+            let report = backend.explain_decode(context).expect("recorded");
+            let wanted = 6 * 6 + 2 * 7 + 2;
+            assert_eq!(
+                (report.launches, report.levels),
+                (wanted, wanted),
+                "{platform:?}, {context}\n{report}"
+            );
         }
     }
 }

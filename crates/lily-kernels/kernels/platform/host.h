@@ -51,6 +51,7 @@ template <class T> using lref = T&;
 template <class V, class T, int S> V vload(kd::Ptr<T, S> q) { V v{}; if (kd::access(q.r, q.p, sizeof(V), alignof(V), false)) memcpy(&v, q.p, sizeof(V)); return v; }
 template <class V, class T, int S> V vload_stream(kd::Ptr<T, S> q) { return vload<V>(q); }
 template <class V, class T, int S> void vstore(kd::Ptr<T, S> q, V v) { if (kd::access(q.r, q.p, sizeof(V), alignof(V), true)) memcpy((void*)q.p, &v, sizeof(V)); }
+template <class T> void prefetch_near(kd::Ptr<T, 1> q) { kd::access(q.r, q.p, sizeof(T), alignof(T), false); }
 
 // --- barriers and lanes
 inline void tg_barrier(int line = __builtin_LINE()) { kd::barrier(line, false); }

@@ -158,6 +158,7 @@ fn router_and_shared_expert() {
                 ("ub", &mut case.shared_up.biases),
                 ("x", &mut Buffer::f32(&case.x)),
                 ("gain", &mut Buffer::f32(&case.gain)),
+                ("next", &mut Buffer::u32(&[0; 4000])),
                 ("logits", &mut logits),
                 ("h", &mut h),
             ],
@@ -166,6 +167,7 @@ fn router_and_shared_expert() {
                 ("router_groups", Value::U(router_groups)),
                 ("inner", Value::U(case.shared_inner)),
                 ("eps", Value::F(EPS)),
+                ("ahead", Value::U(4000)),
             ],
         );
         assert_close(&logits.to_f32(), &wanted.logits, 2e-5, "logits");
@@ -228,9 +230,10 @@ fn chosen_experts_in_and_all_out() {
                 ("shared_biases", &mut case.shared_down.biases),
                 ("h", &mut Buffer::f32(&wanted.h)),
                 ("routes", &mut Case::routes(&wanted)),
+                ("next", &mut Buffer::u32(&[0; 33])),
                 ("y", &mut y),
             ],
-            &[("rows", Value::U(case.hidden))],
+            &[("rows", Value::U(case.hidden)), ("ahead", Value::U(33))],
         );
         assert_close(&y.to_f32(), &wanted.y, 2e-5, "out");
     }

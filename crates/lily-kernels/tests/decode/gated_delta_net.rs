@@ -105,11 +105,12 @@ fn a_fused_step() {
                     ("a_log", &mut Buffer::f32(&case.a_log)),
                     ("dt_bias", &mut Buffer::f32(&case.dt_bias)),
                     ("step", &mut step_at(t)),
+                    ("next", &mut Buffer::u32(&[0; 77])),
                     ("ring", &mut ring),
                     ("state", &mut state),
                     ("o", &mut o),
                 ],
-                &[("eps", Value::F(EPS))],
+                &[("eps", Value::F(EPS)), ("ahead", Value::U(77))],
             );
             assert_close(&o.to_f32(), wanted, 2e-5, &format!("{value_heads} heads, token {t}"));
         }

@@ -1,6 +1,6 @@
 //! Quantised matrix times one row, and what is folded into it.
 
-use crate::support::{Buffer, Kernel, Quantised, Random, Value, assert_close};
+use crate::support::{Buffer, Kernel, Quantised, Random, Value, assert_close, bf16, from_bf16};
 use lily_kernels::reference::{gated_norm, linear, rms_norm};
 
 const BOUND: f64 = 2e-5;
@@ -113,9 +113,10 @@ fn every_width_group_and_shape() {
                 ("scales", &mut w.scales),
                 ("biases", &mut w.biases),
                 ("x", &mut Buffer::f32(&x)),
+                ("next", &mut Buffer::u32(&[0; 100])),
                 ("y", &mut y),
             ],
-            &params,
+            &[params[0], params[1], ("ahead", Value::U(100)), ("groups", Value::U(groups))],
         );
         let added: Vec<f32> = wanted.iter().zip(&residual).map(|(y, r)| y + r).collect();
         assert_close(&y.to_f32(), &added, BOUND, &format!("added, {}", shape.name()));
@@ -169,10 +170,78 @@ fn a_gated_norm_per_head_before_the_product() {
                 ("x", &mut Buffer::f32(&o)),
                 ("z", &mut Buffer::f32(&z)),
                 ("gain", &mut Buffer::f32(&gain)),
+                ("next", &mut Buffer::u32(&[0; 3])),
                 ("y", &mut y),
             ],
-            &[("rows", Value::U(shape.rows)), ("stride", Value::U(stride)), ("eps", Value::F(1e-6))],
+            &[
+                ("rows", Value::U(shape.rows)),
+                ("stride", Value::U(stride)),
+                ("eps", Value::F(1e-6)),
+                ("ahead", Value::U(3)),
+                ("groups", Value::U(groups)),
+            ],
         );
         assert_close(&y.to_f32(), &wanted, BOUND, &shape.name());
+    }
+}
+
+/// The override on tensor cores, its warp instructions emulated. It rounds x to bf16, so an x of bf16 numbers loses nothing.
+#[test]
+fn tensor_cores() {
+    for (k, rows, tiles, groups) in [(512, 37, 1, 2), (2048, 100, 1, 3), (2048, 96, 2, 3), (4096, 16, 1, 1)] {
+        let mut r = Random::new(k as u64);
+        let mut w = Quantised::new(&mut r, rows, k, 4, 64);
+        let round = |x: &f32| from_bf16(bf16(*x));
+        let x: Vec<f32> = r.vec(k, 2.0).iter().map(round).collect();
+        let (gain, z, head_gain) = (r.gain(k), r.vec(k, 3.0), r.gain(128));
+        let residual = r.vec(rows, 1.0);
+        let kernel = Kernel::new("gemv_tensor", &[("K", k as i64), ("TILES", tiles as i64)]);
+        let stride = groups * 16 * tiles;
+        let size = [("rows", Value::U(rows)), ("stride", Value::U(stride))];
+        let ahead = [("ahead", Value::U(50)), ("groups", Value::U(groups))];
+        let eps = ("eps", Value::F(1e-6));
+        let name = format!("K {k}, {rows} rows, {tiles} tiles");
+        let mut run =
+            |entry: &str, extra: Vec<(&str, &mut Buffer)>, y: &mut Buffer, params: &[(&str, Value)]| {
+                let mut x = Buffer::f32(&x);
+                let mut buffers: Vec<(&str, &mut Buffer)> = vec![
+                    ("w", &mut w.codes),
+                    ("scales", &mut w.scales),
+                    ("biases", &mut w.biases),
+                    ("x", &mut x),
+                    ("y", y),
+                ];
+                for (name, buffer) in extra {
+                    buffers.push((name, buffer));
+                }
+                kernel.run(entry, [groups, 1, 1], &mut buffers, params);
+                y.to_f32()
+            };
+        let mut next = Buffer::u32(&[0; 50]);
+        let plain = run("gemv", vec![], &mut Buffer::floats(rows), &size);
+        let mut y = Buffer::f32(&residual);
+        let added =
+            run("gemv_add", vec![("next", &mut next)], &mut y, &[size[0], size[1], ahead[0], ahead[1]]);
+        let mut gains = Buffer::f32(&gain);
+        let normed =
+            run("gemv_norm", vec![("gain", &mut gains)], &mut Buffer::floats(rows), &[size[0], size[1], eps]);
+        let (mut z_row, mut gains) = (Buffer::f32(&z), Buffer::f32(&head_gain));
+        let mut y = Buffer::f32(&residual);
+        let extra = vec![("z", &mut z_row), ("gain", &mut gains), ("next", &mut next)];
+        let gated = run("gemv_gated", extra, &mut y, &[size[0], size[1], eps, ahead[0], ahead[1]]);
+
+        let dense = w.dense();
+        let plus = |y: Vec<f32>| -> Vec<f32> { y.iter().zip(&residual).map(|(y, r)| y + r).collect() };
+        let wanted = linear(&dense, &x);
+        assert_close(&plain, &wanted, BOUND, &name);
+        assert_close(&added, &plus(wanted), BOUND, &format!("{name}, added"));
+        let mut row = x.clone();
+        rms_norm(&mut row, &gain, 1e-6);
+        assert_close(&normed, &linear(&dense, &row), 3e-3, &format!("{name}, normed"));
+        let mut row = x.clone();
+        for (x, z) in row.chunks_exact_mut(128).zip(z.chunks_exact(128)) {
+            gated_norm(x, &head_gain, z, 1e-6);
+        }
+        assert_close(&gated, &plus(linear(&dense, &row)), 3e-3, &format!("{name}, gated"));
     }
 }

@@ -63,7 +63,8 @@ impl Step<'_> {
         let y = t.mixed.slice(0, config.heads * HEAD_DIM * 4);
         self.blocks(w, state, &p)?;
         self.combine(&p, &y)?;
-        gemv(self, &w.out_proj, &y, &t.x, &Around::Add, "attention.out_proj")
+        let ahead = self.ahead_of_router(layer, &w.out_proj);
+        gemv(self, &w.out_proj, &y, &t.x, &Around::Add { ahead: &ahead }, "attention.out_proj")
     }
 
     fn partials(&self) -> (u32, View, View) {
@@ -115,6 +116,7 @@ impl Step<'_> {
         constants.extend([
             ("PACK", pack as i64),
             ("POSITIONS", 4),
+            ("SIMDGROUPS", 8),
             ("FIXED", i64::from(fixed)),
             ("PREPARED", i64::from(!fused)),
         ]);

@@ -13,8 +13,8 @@ use crate::{
 /// Added to the squared length of q and k before the root.
 const L2_EPS: f32 = 1e-6;
 /// Simdgroups of a threadgroup, and value columns of a simdgroup.
-const SIMDGROUPS: usize = 4;
-const COLUMNS: usize = 4;
+const SIMDGROUPS: usize = 8;
+const COLUMNS: usize = 2;
 
 /// The parts of the input projections.
 struct Projections {
@@ -46,11 +46,13 @@ impl Step<'_> {
         if self.model.switches.has(Optimisation::FuseGdn) {
             self.gdn_step(w, state, &p, &o)?;
             let head = self.model.config.gated_delta_net.value_head_dim;
-            let gated = Around::Gated { z: &p.z, gain: &w.norm, head, eps };
+            let ahead = self.ahead_of_router(layer, &w.out_proj);
+            let gated = Around::Gated { z: &p.z, gain: &w.norm, head, eps, ahead: &ahead };
             gemv(self, &w.out_proj, &o, &t.x, &gated, "gdn.out_proj")
         } else {
             let y = self.gdn_parts(w, state, &p, &o)?;
-            gemv(self, &w.out_proj, &y, &t.x, &Around::Add, "gdn.out_proj")
+            let ahead = self.ahead_of_router(layer, &w.out_proj);
+            gemv(self, &w.out_proj, &y, &t.x, &Around::Add { ahead: &ahead }, "gdn.out_proj")
         }
     }
 
@@ -77,6 +79,7 @@ impl Step<'_> {
         let mut constants = self.dims().to_vec();
         constants.extend([("SIMDGROUPS", SIMDGROUPS as i64), ("COLUMNS", COLUMNS as i64)]);
         let kernel = self.model.kernel("gdn_step", &constants, "gdn_step")?;
+        let ahead = self.ahead_of_out_proj(&w.out_proj);
         let grid = [groups(gdn.value_head_dim, SIMDGROUPS * COLUMNS), groups(gdn.value_heads, 1), 1];
         self.recorder
             .dispatch(&kernel, grid)
@@ -87,10 +90,13 @@ impl Step<'_> {
             .bind("a_log", &w.a_log)
             .bind("dt_bias", &w.dt_bias)
             .bind("step", &self.state.step)
+            .bind("next", &ahead.view)
             .bind("ring", &state.window)
             .bind("state", &state.memory)
             .bind("o", o)
             .param("eps", L2_EPS)
+            .param("ahead", ahead.words)
+            .traffic("next", 0, 0)
             .label("gdn.step");
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Matrix times one row, with what stands around it folded in ("row-gemv").
 
-use super::{Step, format_constants, groups};
+use super::{Step, ahead::Ahead, format_constants, groups};
 use crate::{
     GpuError, Optimisation, View,
-    weights::{MatrixGroup, MatrixView},
+    recorder::DispatchBuilder,
+    weights::{Element, Format, MatrixGroup, MatrixView},
 };
+use lily_kernels::Platform;
 
 /// What is folded into a product.
 pub(super) enum Around<'a> {
@@ -12,10 +14,10 @@ pub(super) enum Around<'a> {
     Norm { gain: &'a View, eps: f32 },
     /// `y = W x`.
     Nothing,
-    /// `y += W x`.
-    Add,
-    /// `y += W (rms_norm_heads(x) * silu(z))`, heads of `head` elements.
-    Gated { z: &'a View, gain: &'a View, head: usize, eps: f32 },
+    /// `y += W x`; brings weights near.
+    Add { ahead: &'a Ahead },
+    /// `y += W (rms_norm_heads(x) * silu(z))`, heads of `head` elements; brings weights near.
+    Gated { z: &'a View, gain: &'a View, head: usize, eps: f32, ahead: &'a Ahead },
 }
 
 /// Launch shape of a product: output rows in flight per lane, simdgroups per threadgroup, simdgroups that share a row.
@@ -42,18 +44,62 @@ impl Shape {
         self.simdgroups / self.split * self.rows * side(cols)
     }
 
-    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200. Few rows are shared by
-    /// more simdgroups, so that the device is full; wide codes take more registers.
+    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200 (`tune_decode`). Few
+    /// rows are shared by more simdgroups, so that the device is full; wide codes take more registers.
     fn of(rows: usize, cols: usize, bits: u32) -> Self {
-        let [most, some, few] = if bits <= 4 { [8, 4, 4] } else { [4, 2, 2] };
+        let many = if bits <= 4 { 4 } else { 2 };
         match (rows, cols) {
             (_, ..2048) => Self { rows: 2, simdgroups: 4, split: 1, waves: 0 },
-            (100_000.., ..4096) => Self { rows: some, simdgroups: 8, split: 1, waves: 4 },
-            (8_000.., ..4096) => Self { rows: most, simdgroups: 4, split: 2, waves: 0 },
+            (8_000.., ..4096) => Self { rows: many, simdgroups: 4, split: 1, waves: 0 },
             (_, ..4096) => Self { rows: 2, simdgroups: 4, split: 2, waves: 0 },
-            _ => Self { rows: few, simdgroups: 8, split: 4, waves: 0 },
+            _ => Self { rows: many, simdgroups: 16, split: 4, waves: 0 },
         }
     }
+}
+
+/// True if `gemv_tensor`, which multiplies on tensor cores, serves such a matrix on the model's device.
+fn has_tensor_route(step: &Step<'_>, w: &MatrixView) -> bool {
+    let format = Format { bits: 4, group: 64, element: Element::Bf16 };
+    let served = w.format == format && w.cols.is_multiple_of(512) && (2048..=16_384).contains(&w.cols);
+    served && step.model.device.platform() == Platform::Cuda && step.model.switches.has(Optimisation::RowGemv)
+}
+
+/// Constants of a kernel.
+type Constants = Vec<(&'static str, i64)>;
+
+/// Kernel file, constants, threadgroups and stride of a product: on tensor cores where those serve the matrix, else the
+/// portable kernel.
+fn route(step: &Step<'_>, w: &MatrixView) -> (&'static str, Constants, u32, usize) {
+    let device = step.model.device.limits();
+    let cores = device.cores as usize;
+    if has_tensor_route(step, w) {
+        // Two tiles in flight pay where there are very many; two threadgroups per core walk them all.
+        let tiles = if w.rows >= 100_000 { 2 } else { 1 };
+        let rows = 16 * tiles;
+        let count = w.rows.div_ceil(rows).min(2 * cores);
+        let constants = vec![("K", w.cols as i64), ("TILES", tiles as i64)];
+        return ("gemv_tensor", constants, groups(count, 1), count * rows);
+    }
+    let shape = if step.model.switches.has(Optimisation::RowGemv) {
+        Shape::of(w.rows, w.cols, w.format.bits)
+    } else {
+        // A threadgroup for each row.
+        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 }, waves: 0 }
+    };
+    let tile = shape.tile(w.cols);
+    let most = cores * shape.waves;
+    // Where the waves hold all tiles, each threadgroup has one.
+    let swept = most > 0 && w.rows.div_ceil(tile) > most;
+    let mut constants = vec![
+        ("K", w.cols as i64),
+        ("ROWS", shape.rows as i64),
+        ("SIMDGROUPS", shape.simdgroups as i64),
+        ("SPLIT", shape.split as i64),
+        ("SWEEPS", i64::from(swept)),
+    ];
+    constants.extend(format_constants(w.format));
+    let (count, stride) = if swept { (most, most * tile) } else { (w.rows.div_ceil(tile), 0) };
+    ("gemv", constants, groups(count, 1), stride)
 }
 
 /// Records `y = W x` with what is around it.
@@ -65,35 +111,17 @@ pub(super) fn gemv(
     around: &Around<'_>,
     label: &'static str,
 ) -> Result<(), GpuError> {
-    let shape = if step.model.switches.has(Optimisation::RowGemv) {
-        Shape::of(w.rows, w.cols, w.format.bits)
-    } else {
-        // A threadgroup for each row.
-        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 }, waves: 0 }
-    };
-    let mut constants = vec![
-        ("K", w.cols as i64),
-        ("ROWS", shape.rows as i64),
-        ("SIMDGROUPS", shape.simdgroups as i64),
-        ("SPLIT", shape.split as i64),
-    ];
-    let tile = shape.tile(w.cols);
-    let most = step.model.device.limits().cores as usize * shape.waves;
-    // Where the waves hold all tiles, each threadgroup has one.
-    let swept = most > 0 && w.rows.div_ceil(tile) > most;
-    constants.push(("SWEEPS", i64::from(swept)));
-    let (groups, stride) = if swept { (groups(most, 1), most * tile) } else { (groups(w.rows, tile), 0) };
-    constants.extend(format_constants(w.format));
+    let (file, mut constants, groups, stride) = route(step, w);
     let entry = match around {
         Around::Norm { .. } => "gemv_norm",
         Around::Nothing => "gemv",
-        Around::Add => "gemv_add",
+        Around::Add { .. } => "gemv_add",
         Around::Gated { head, .. } => {
             constants.push(("HEAD", *head as i64));
             "gemv_gated"
         }
     };
-    let kernel = step.model.kernel("gemv", &constants, entry)?;
+    let kernel = step.model.kernel(file, &constants, entry)?;
     let dispatch = step
         .recorder
         .dispatch(&kernel, [groups, 1, 1])
@@ -107,12 +135,21 @@ pub(super) fn gemv(
         .param("stride", stride);
     match around {
         Around::Norm { gain, eps } => drop(dispatch.bind("gain", gain).param("eps", *eps)),
-        Around::Nothing | Around::Add => drop(dispatch),
-        Around::Gated { z, gain, eps, .. } => {
-            drop(dispatch.bind("z", z).bind("gain", gain).param("eps", *eps));
+        Around::Nothing => drop(dispatch),
+        Around::Add { ahead } => drop(bring(dispatch, ahead, groups)),
+        Around::Gated { z, gain, eps, ahead, .. } => {
+            drop(bring(dispatch, ahead, groups).bind("z", z).bind("gain", gain).param("eps", *eps));
         }
     }
     Ok(())
+}
+
+fn bring<'a>(dispatch: DispatchBuilder<'a>, ahead: &Ahead, groups: u32) -> DispatchBuilder<'a> {
+    dispatch
+        .bind("next", &ahead.view)
+        .param("ahead", ahead.words)
+        .param("groups", groups)
+        .traffic("next", 0, 0)
 }
 
 /// A product for each run of matrices of one format.

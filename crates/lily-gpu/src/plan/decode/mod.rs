@@ -1,6 +1,7 @@
 //! One token: the launches of a decode step. `x` is the residual row; each consumer norms it anew instead of waiting for a
 //! norm of its own.
 
+mod ahead;
 mod attention;
 mod expert_parts;
 mod gdn;
@@ -39,9 +40,10 @@ pub fn record_step(
     bucket: usize,
 ) -> Result<(), GpuError> {
     let (weights, config) = (&model.weights, &model.config);
-    let mut step = Step { recorder, model, state, t: temporaries, bucket };
+    let mut step = Step { recorder, model, state, t: temporaries, bucket, layer: 0 };
     step.embedding()?;
-    for (layer, layer_state) in weights.layers.iter().zip(&state.layers) {
+    for (index, (layer, layer_state)) in weights.layers.iter().zip(&state.layers).enumerate() {
+        step.layer = index;
         match (&layer.mixer, layer_state) {
             (MixerWeights::Gdn(w), LayerState::Gdn(state)) => step.gdn(layer, w, state)?,
             (MixerWeights::Attention(w), LayerState::Attention(state)) => step.attention(layer, w, state)?,
@@ -65,6 +67,8 @@ struct Step<'a> {
     state: &'a StateBuffers,
     t: &'a DecodeTemporaries,
     bucket: usize,
+    /// The layer being recorded.
+    layer: usize,
 }
 
 impl Step<'_> {

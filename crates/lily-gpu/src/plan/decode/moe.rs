@@ -7,9 +7,9 @@ use crate::{
 };
 
 /// Launch shapes of the three kernels.
-const ROUTER: Shape = Shape { rows: 2, simdgroups: 4, split: 2, waves: 0 };
-const INNER: Shape = Shape { rows: 2, simdgroups: 8, split: 2, waves: 0 };
-const DOWN_ROWS: usize = 4;
+const ROUTER: Shape = Shape { rows: 1, simdgroups: 16, split: 2, waves: 0 };
+const INNER: Shape = Shape { rows: 2, simdgroups: 16, split: 1, waves: 0 };
+const DOWN_ROWS: usize = 8;
 
 impl Step<'_> {
     pub(super) fn moe(&mut self, layer: &LayerWeights) -> Result<(), GpuError> {
@@ -62,6 +62,7 @@ impl Step<'_> {
             ("SPLIT", shape.split as i64),
         ];
         let kernel = self.model.kernel("router_shared", &constants, "router_shared")?;
+        let ahead = self.ahead_of_next(false, router);
         let (gate, up) =
             (shared_in.rows(0..moe.shared_inner), shared_in.rows(moe.shared_inner..2 * moe.shared_inner));
         let router_groups = groups(router.rows, shape.tile(hidden));
@@ -80,12 +81,15 @@ impl Step<'_> {
             .bind("ub", &up.biases)
             .bind("x", &t.x)
             .bind("gain", &layer.post_norm)
+            .bind("next", &ahead.view)
             .bind("logits", &t.router)
             .bind("h", &t.inner.slice(at, moe.shared_inner * 4))
             .param("router_rows", router.rows)
             .param("router_groups", router_groups)
             .param("inner", moe.shared_inner)
             .param("eps", config.rms_norm_eps)
+            .param("ahead", ahead.words)
+            .traffic("next", 0, 0)
             .label("moe.router_shared");
         Ok(())
     }
@@ -161,6 +165,7 @@ impl Step<'_> {
         ];
         constants.extend(format_constants(down.format));
         let kernel = self.model.kernel("expert_down", &constants, "expert_down")?;
+        let ahead = self.ahead_of_next(true, shared);
         let tile = DOWN_ROWS * super::gemv::side(moe.inner);
         let chosen = moe.experts_per_token * hidden;
         let (codes, scales) =
@@ -175,8 +180,11 @@ impl Step<'_> {
             .bind("shared_biases", &shared.biases)
             .bind("h", &t.inner)
             .bind("routes", &t.routes)
+            .bind("next", &ahead.view)
             .bind("y", &t.x)
             .param("rows", hidden)
+            .param("ahead", ahead.words)
+            .traffic("next", 0, 0)
             .traffic("w", codes, 0)
             .traffic("scales", scales, 0)
             .traffic("biases", scales, 0)
