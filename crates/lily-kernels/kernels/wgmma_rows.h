@@ -27,8 +27,10 @@ template <int Width, int Blocks> FN void wg_multiply(float (*acc)[4], tptr<bf16>
 #define WG_FETCH_CODES(F, kb) UNROLL for (int r = 0; r < 2; r++) { \
     F.w[r] = vload_stream<uint4>(w + (at.w[r] + (kb) * 16)); F.s[r] = scales[at.g[r] + (kb) * 2]; F.b[r] = biases[at.g[r] + (kb) * 2]; }
 #define WG_FETCH_ROWS(kb, stage) { UNROLL for (int i = 0; i < Blocks / 2; i++) copy16_async(xs + ((stage) * WG_STAGE + put + i * (16 * 64)), x + (x_at[i] + (kb) * 128)); async_commit(); }
-  WgCodes cur, nxt;
-  WG_FETCH_CODES(cur, 0)
+  // Few rows leave registers for more codes in flight: such a product waits for memory, not for the multiplier.
+  enum { Ahead = Blocks <= 4 ? 3 : 1 };
+  WgCodes codes[Ahead + 1];
+  UNROLL for (int n = 0; n < Ahead; n++) if (n < Width / 128) { WG_FETCH_CODES(codes[n], n) }
   WG_FETCH_ROWS(0, 0)
   uint stage = 0;
   for (uint kb = 0; kb < Width / 128; kb++) {
@@ -36,7 +38,9 @@ template <int Width, int Blocks> FN void wg_multiply(float (*acc)[4], tptr<bf16>
     async_wait_all();
     wg_tiles_written();
     tg_barrier();
-    if (kb + 1 < Width / 128) { WG_FETCH_CODES(nxt, kb + 1) WG_FETCH_ROWS(kb + 1, following) }
+    if (kb + 1 < Width / 128) WG_FETCH_ROWS(kb + 1, following)
+    if (kb + Ahead < Width / 128) { WG_FETCH_CODES(codes[Ahead], kb + Ahead) }
+    const WgCodes cur = codes[0];
     uint s2[2], b2[2];
     UNROLL for (int r = 0; r < 2; r++) { s2[r] = kd_bf2(cur.s[r].v); b2[r] = kd_bf2(cur.b[r].v); }
     UNROLL for (int j = 0; j < 4; j++) {
@@ -53,7 +57,7 @@ template <int Width, int Blocks> FN void wg_multiply(float (*acc)[4], tptr<bf16>
       wg_rs<Blocks * 8, 0>::mma(acc, high, wg_k_major(xs, tile + 32));
       wg_commit();
     }
-    cur = nxt;
+    UNROLL for (int n = 0; n < Ahead; n++) codes[n] = codes[n + 1];
     stage = following;
   }
   wg_wait<0>();

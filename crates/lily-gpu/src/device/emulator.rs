@@ -22,6 +22,7 @@ const POISON: u8 = 0xff;
 
 /// Runs kernels on the CPU, for tests.
 pub struct EmulatorDevice {
+    architecture: &'static str,
     checks: Checks,
     modules: Mutex<HashMap<String, Arc<Module>>>,
     submitted: AtomicU64,
@@ -59,7 +60,13 @@ impl Default for EmulatorDevice {
 impl EmulatorDevice {
     /// A device with as much memory as the machine.
     pub fn new(checks: Checks) -> Self {
-        Self { checks, modules: Mutex::default(), submitted: AtomicU64::new(0) }
+        Self { architecture: "", checks, modules: Mutex::default(), submitted: AtomicU64::new(0) }
+    }
+
+    /// One that passes for Hopper: plans choose the overrides that are written for it, whose instructions the emulator
+    /// emulates too.
+    pub fn hopper(checks: Checks) -> Self {
+        Self { architecture: "sm_90a", ..Self::new(checks) }
     }
 
     fn ticket(&self) -> Ticket {
@@ -92,6 +99,10 @@ impl Device for EmulatorDevice {
 
     fn describe(&self) -> String {
         "emulator on the CPU, every access checked".to_owned()
+    }
+
+    fn architecture(&self) -> &str {
+        self.architecture
     }
 
     fn limits(&self) -> Limits {
