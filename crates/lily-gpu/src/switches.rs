@@ -35,6 +35,8 @@ pub enum Optimisation {
     GqaPack,
     /// Decode: equal context blocks for long contexts.
     FixedBlocks,
+    /// Decode: wide products with one row on tensor cores, where the device has them.
+    TensorRows,
     /// Decode: the weights of launches to come are brought into the cache while launches run that wait for little else.
     PrefetchWeights,
 }
@@ -50,7 +52,7 @@ pub enum Phase {
 
 impl Optimisation {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::FusedDequant,
         Self::GpuRouting,
         Self::AdaptiveTiles,
@@ -66,6 +68,7 @@ impl Optimisation {
         Self::CoalescedKv,
         Self::GqaPack,
         Self::FixedBlocks,
+        Self::TensorRows,
         Self::PrefetchWeights,
     ];
 
@@ -99,6 +102,7 @@ impl Optimisation {
             Self::CoalescedKv => "coalesced-kv",
             Self::GqaPack => "gqa-pack",
             Self::FixedBlocks => "fixed-blocks",
+            Self::TensorRows => "tensor-rows",
             Self::PrefetchWeights => "prefetch-weights",
         }
     }

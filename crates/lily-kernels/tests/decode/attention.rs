@@ -118,9 +118,10 @@ impl Case {
                 ("partial_ml", ml),
                 ("q", &mut Buffer::f32(&self.q)),
                 ("step", &mut self.step()),
+                ("next", &mut Buffer::u32(&[0; 40])),
                 ("y", &mut y),
             ],
-            &[],
+            &[("ahead", Value::U(40))],
         );
         y.to_f32()
     }

@@ -205,10 +205,17 @@ fn chosen_experts_in_and_all_out() {
                 ("ub", &mut case.up.biases),
                 ("x", &mut Buffer::f32(&case.x)),
                 ("gain", &mut Buffer::f32(&case.gain)),
+                ("down", &mut case.down.codes),
+                ("down_scales", &mut case.down.scales),
+                ("down_biases", &mut case.down.biases),
                 ("h", &mut h),
                 ("routes", &mut routes),
             ],
-            &[("eps", Value::F(EPS))],
+            &[
+                ("eps", Value::F(EPS)),
+                ("down_words", Value::U(case.hidden * case.inner * bits as usize / 32)),
+                ("down_scale_words", Value::U(case.hidden * case.inner / 64 / 2)),
+            ],
         );
         assert_close(&h.to_f32(), &wanted.h[..TOPK * case.inner], 4e-5, "inner");
         Case::check_routes(&routes, &wanted);

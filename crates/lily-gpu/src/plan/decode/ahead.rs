@@ -49,12 +49,22 @@ fn run_of_groups(first: &MatrixGroup, last: &MatrixGroup) -> Option<View> {
 
 impl Step<'_> {
     fn bring(&self, what: Option<Ahead>, otherwise: &MatrixView) -> Ahead {
-        let wanted = self.model.switches.has(Optimisation::PrefetchWeights)
-            && self.model.device.platform() == Platform::Cuda;
-        what.filter(|_| wanted).unwrap_or_else(|| Ahead::nothing(otherwise.codes.clone()))
+        what.filter(|_| self.wants_ahead()).unwrap_or_else(|| Ahead::nothing(otherwise.codes.clone()))
     }
 
-    /// During the state step: the projection out of the mixer.
+    /// Words of codes and of scales of one expert's `rows` rows, which its way in brings near for its way out; zeros where
+    /// that is not wanted.
+    pub(super) fn expert_words_ahead(&self, w: &MatrixView, rows: usize) -> [usize; 2] {
+        let words = [rows * w.format.code_bytes(w.cols) / 4, rows * w.format.scale_bytes(w.cols) / 4];
+        if self.wants_ahead() { words } else { [0, 0] }
+    }
+
+    fn wants_ahead(&self) -> bool {
+        let device = self.model.device.platform();
+        self.model.switches.has(Optimisation::PrefetchWeights) && device == Platform::Cuda
+    }
+
+    /// During the state step, or where attention's blocks are joined: the projection out of the mixer.
     pub(super) fn ahead_of_out_proj(&self, out_proj: &MatrixView) -> Ahead {
         self.bring(run(out_proj, out_proj).map(Ahead::all), out_proj)
     }

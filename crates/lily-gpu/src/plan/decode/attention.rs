@@ -62,7 +62,7 @@ impl Step<'_> {
         let p = Projections { q: part(0), k: part(1), v: part(2) };
         let y = t.mixed.slice(0, config.heads * HEAD_DIM * 4);
         self.blocks(w, state, &p)?;
-        self.combine(&p, &y)?;
+        self.combine(w, &p, &y)?;
         let ahead = self.ahead_of_router(layer, &w.out_proj);
         gemv(self, &w.out_proj, &y, &t.x, &Around::Add { ahead: &ahead }, "attention.out_proj")
     }
@@ -191,20 +191,24 @@ impl Step<'_> {
     }
 
     /// The blocks joined, times the sigmoid of the gate.
-    fn combine(&mut self, p: &Projections, y: &View) -> Result<(), GpuError> {
+    fn combine(&mut self, w: &AttentionWeights, p: &Projections, y: &View) -> Result<(), GpuError> {
         let heads = self.model.config.attention.heads;
         let (blocks, partial, partial_ml) = self.partials();
         let most = (blocks as usize).next_power_of_two().max(BLOCKS);
         let constants =
             [("HEADS", heads as i64), ("BLOCK", block(self.bucket) as i64), ("MAX_BLOCKS", most as i64)];
         let kernel = self.model.kernel("attention_combine", &constants, "attention_combine")?;
+        let ahead = self.ahead_of_out_proj(&w.out_proj);
         self.recorder
             .dispatch(&kernel, [groups(heads, 1), 4, 1])
             .bind("partial", &partial)
             .bind("partial_ml", &partial_ml)
             .bind("q", &p.q)
             .bind("step", &self.state.step)
+            .bind("next", &ahead.view)
             .bind("y", y)
+            .param("ahead", ahead.words)
+            .traffic("next", 0, 0)
             .label("attention.combine");
         Ok(())
     }

@@ -44,15 +44,15 @@ impl Shape {
         self.simdgroups / self.split * self.rows * side(cols)
     }
 
-    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200 (`tune_decode`). Few
-    /// rows are shared by more simdgroups, so that the device is full; wide codes take more registers.
+    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200. Few rows are shared by
+    /// more simdgroups, so that the device is full; wide codes take more registers.
     fn of(rows: usize, cols: usize, bits: u32) -> Self {
-        let many = if bits <= 4 { 4 } else { 2 };
+        let flight = if bits <= 4 { 4 } else { 2 };
         match (rows, cols) {
             (_, ..2048) => Self { rows: 2, simdgroups: 4, split: 1, waves: 0 },
-            (8_000.., ..4096) => Self { rows: many, simdgroups: 4, split: 1, waves: 0 },
-            (_, ..4096) => Self { rows: 2, simdgroups: 4, split: 2, waves: 0 },
-            _ => Self { rows: many, simdgroups: 16, split: 4, waves: 0 },
+            (8_000.., ..4096) => Self { rows: flight, simdgroups: 4, split: 1, waves: 0 },
+            (_, ..4096) => Self { rows: 2, simdgroups: 16, split: 2, waves: 0 },
+            _ => Self { rows: flight, simdgroups: 16, split: 4, waves: 0 },
         }
     }
 }

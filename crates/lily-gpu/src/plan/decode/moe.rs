@@ -117,6 +117,8 @@ impl Step<'_> {
         ];
         constants.extend(format_constants(gate.format));
         let kernel = self.model.kernel("expert_gate_up", &constants, "expert_gate_up")?;
+        let down = &layer.moe.experts.down;
+        let [words, scale_words] = self.expert_words_ahead(down, hidden);
         let chosen = moe.experts_per_token * moe.inner;
         let (codes, scales) =
             (chosen * gate.format.code_bytes(hidden), chosen * gate.format.scale_bytes(hidden));
@@ -131,9 +133,17 @@ impl Step<'_> {
             .bind("ub", &up.biases)
             .bind("x", &t.x)
             .bind("gain", &layer.post_norm)
+            .bind("down", &down.codes)
+            .bind("down_scales", &down.scales)
+            .bind("down_biases", &down.biases)
             .bind("h", &t.inner.slice(0, chosen * 4))
             .bind("routes", &t.routes)
             .param("eps", config.rms_norm_eps)
+            .param("down_words", words)
+            .param("down_scale_words", scale_words)
+            .traffic("down", 0, 0)
+            .traffic("down_scales", 0, 0)
+            .traffic("down_biases", 0, 0)
             .traffic("gw", codes, 0)
             .traffic("gs", scales, 0)
             .traffic("gb", scales, 0)
