@@ -113,10 +113,12 @@ fn every_input_width() {
 
 #[test]
 fn wgmma() {
-    for (rows, outputs, width) in [(1, 128, 128), (33, 136, 512), (128, 64, 256), (129, 24, 640)] {
-        let case = Case { rows, outputs, width, bits: 4, group: 64, tile: 128 };
-        let kernel = Kernel::new("gemm_wgmma", &[("K", width as i64)]);
-        check(&kernel, &case, [128, 128], true);
+    let cases =
+        [(1, 128, 128, 128), (33, 136, 512, 64), (128, 64, 256, 128), (129, 24, 640, 128), (65, 16, 128, 64)];
+    for (rows, outputs, width, tile) in cases {
+        let case = Case { rows, outputs, width, bits: 4, group: 64, tile };
+        let kernel = Kernel::new("gemm_wgmma", &[("K", width as i64), ("TILE", tile as i64)]);
+        check(&kernel, &case, [tile, 128], true);
     }
 }
 
