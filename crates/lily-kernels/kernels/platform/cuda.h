@@ -36,6 +36,8 @@ struct f16 {
 #define FN_MEMBER __device__ __forceinline__
 // Before DEP_WAIT() the previous kernel may still run: only what no kernel of this submission writes may be read there.
 #define DEP_WAIT() asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory")
+// Lets the next kernel start once every threadgroup has come by; DEP_WAIT() does so too, for those that need not wait for loads first.
+#define DEP_LAUNCH() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define UNROLL _Pragma("unroll")
 #define UNROLL_8 _Pragma("unroll 8")
 

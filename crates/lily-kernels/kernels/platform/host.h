@@ -37,6 +37,7 @@ struct f16 {                           // IEEE binary16; only read by kernels
 #define LANE (kd::cur->f->lane)
 #define SG (kd::cur->f->sg)
 #define DEP_WAIT()
+#define DEP_LAUNCH()
 #define FN static inline
 #define FN_MEMBER
 #define UNROLL

@@ -28,6 +28,7 @@ typedef half f16;
 #define LANE kd_lane
 #define SG kd_sg
 #define DEP_WAIT()
+#define DEP_LAUNCH()
 #define FN inline
 #define FN_MEMBER
 #define UNROLL _Pragma("clang loop unroll(full)")
