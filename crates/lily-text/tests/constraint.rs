@@ -519,6 +519,32 @@ fn strings_of_parameters() {
     });
 }
 
+/// What cannot be enforced of a function that is not strict is left to the model; the others keep to their schemas.
+#[test]
+fn loose_functions_are_guided_where_they_can_be() {
+    let odd =
+        r#"{"type": "object", "properties": {"tags": {"type": "array", "items": {"uniqueItems": true}}}}"#;
+    let functions = [("odd", json(odd), false), ("weather", json(WEATHER), false)];
+    let rules = Rules { required: true, parallel: false, ..rules(None, &functions) };
+    let tools = [tool("odd", &functions[0].1), tool("weather", &functions[1].1)];
+    let mut called = [0, 0];
+    walks(&rules, 30, |walk| {
+        let message = parse(walk, &rules, &tools);
+        let call = &message.calls[0];
+        called[usize::from(call.name == "weather")] += 1;
+        if call.name == "weather" {
+            check_weather(&call.arguments);
+        }
+    });
+    assert!(called.iter().all(|count| *count > 0), "{called:?}");
+    let functions = [("odd", json(odd), true)];
+    let error = NANO.1.guide(&Rules {
+        functions: vec![Function { name: "odd", parameters: Some(&functions[0].1), strict: true }],
+        ..rules
+    });
+    assert!(matches!(error, Err(RulesError::Function { index: 0, .. })), "{error:?}");
+}
+
 #[test]
 fn rules_that_any_text_keeps_are_told() {
     let functions = [("f", json("{}"), false)];

@@ -28,14 +28,15 @@ pub(super) const ANNOTATIONS: [&str; 15] = [
     "nullable",
 ];
 
-/// Adds the rule for a function's block.
-pub(super) fn rule(function: &Function<'_>, required: bool, lark: &mut Lark) -> Result<String, SchemaError> {
+/// Adds the rule for a function's block. `guide`: its arguments keep to the schema, as far as that can be said if the
+/// function is not strict.
+pub(super) fn rule(function: &Function<'_>, guide: bool, lark: &mut Lark) -> Result<String, SchemaError> {
     let schema = function.parameters.map(schema::from_request).transpose();
     if function.strict {
         return guided(function.name, &schema?.unwrap_or_default(), lark);
     }
     let schema = schema.ok().flatten().unwrap_or_default();
-    if required {
+    if guide {
         // Half a rule that was begun and is not used does no harm.
         if let Ok(rule) = guided(function.name, &schema, lark) {
             return Ok(rule);

@@ -2,24 +2,26 @@
 
 use super::arguments;
 use super::lark::{self, Lark, any_of, literal};
-use super::{Rules, RulesError};
+use super::{Function, Rules, RulesError};
 use crate::{TokenId, Tokenizer};
 
 /// Opens and closes a call.
 pub(super) const OPEN: &str = "<tool_call>";
 const CLOSE: &str = "</tool_call>";
 
-/// Adds the rule for one or more calls; `opened` is true if the first `<tool_call>` has been read.
+/// Adds the rule for one or more calls; `opened` is true if the first `<tool_call>` has been read. `guide` tells for
+/// each function whether its arguments keep to its schema although it is not strict.
 pub(super) fn rule(
     rules: &Rules<'_>,
     opened: bool,
+    guide: impl Fn(&Function<'_>) -> bool,
     tokenizer: &Tokenizer,
     lark: &mut Lark,
 ) -> Result<String, RulesError> {
     let mut functions = Vec::with_capacity(rules.functions.len());
     for (index, function) in rules.functions.iter().enumerate() {
         let fault = |error| RulesError::Function { index, error };
-        functions.push(arguments::rule(function, rules.required, lark).map_err(fault)?);
+        functions.push(arguments::rule(function, guide(function), lark).map_err(fault)?);
     }
     if functions.is_empty() {
         return Err(RulesError::NothingToCall);

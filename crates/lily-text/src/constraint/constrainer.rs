@@ -5,7 +5,7 @@ use super::lark::Lark;
 use super::marker::Marker;
 use super::schema::{children, from_request, join, standalone};
 use super::vocabulary::Vocabulary;
-use super::{Rules, RulesError, SchemaError, calls, json};
+use super::{Function, Rules, RulesError, SchemaError, calls, json};
 use crate::parser::Start;
 use crate::{TokenId, Tokenizer};
 use llguidance::api::{ParserLimits, TopLevelGrammar};
@@ -99,17 +99,38 @@ impl Constrainer {
             let marker = inner.call_open.get_or_init(|| Arc::new(Marker::new(calls::OPEN, &inner.tokenizer)));
             free.push(Free { marker: Arc::clone(marker), forbidden: Arc::new([]) });
         }
-        let grammar = self.grammar(rules, text_first)?;
-        let matcher = match self.matcher(grammar) {
-            Ok(matcher) => matcher,
-            Err(error) => return Err(self.blame(rules, &error)),
-        };
+        let matcher = self.calls_or_answer(rules, text_first)?;
         let (tokenizer, stop_ids) = (inner.tokenizer.clone(), Arc::clone(&inner.stop_ids));
         Ok(Guide::new(tokenizer, stop_ids, free.into_iter().map(Phase::free), matcher))
     }
 
-    /// The grammar of what is not free.
-    fn grammar(&self, rules: &Rules<'_>, opened: bool) -> Result<String, RulesError> {
+    /// The grammar of what is not free, at work.
+    fn calls_or_answer(&self, rules: &Rules<'_>, opened: bool) -> Result<Matcher, RulesError> {
+        // A call that is required keeps to its schema where it can.
+        let first = match self.matcher(self.grammar(rules, opened, |_| rules.required)?) {
+            Ok(matcher) => return Ok(matcher),
+            Err(error) => error,
+        };
+        let loose = |function: &Function<'_>| rules.required && !function.strict;
+        if rules.functions.iter().any(loose) {
+            let sound = |function: &Function<'_>| {
+                let schema = function.parameters.and_then(|schema| from_request(schema).ok());
+                schema.is_none_or(|schema| self.compile_alone(&schema, &schema).is_none())
+            };
+            if let Ok(matcher) = self.matcher(self.grammar(rules, opened, sound)?) {
+                return Ok(matcher);
+            }
+        }
+        Err(self.blame(rules, &first))
+    }
+
+    /// The grammar of what is not free; `guide` as for [`calls::rule`].
+    fn grammar(
+        &self,
+        rules: &Rules<'_>,
+        opened: bool,
+        guide: impl Fn(&Function<'_>) -> bool,
+    ) -> Result<String, RulesError> {
         let mut lark = Lark::default();
         let mut choices = Vec::new();
         if let Some(schema) = rules.answer.filter(|_| !rules.required) {
@@ -117,7 +138,7 @@ impl Constrainer {
             choices.push(json::rule(&schema, &mut lark));
         }
         if rules.required || !rules.functions.is_empty() {
-            choices.push(calls::rule(rules, opened, &self.inner.tokenizer, &mut lark)?);
+            choices.push(calls::rule(rules, opened, guide, &self.inner.tokenizer, &mut lark)?);
         }
         // Behind thinking there is an empty line; the prompt has it already where the model does not think.
         let blank = if rules.start == Start::Thinking && !opened { r"/\n{1,2}/? " } else { "" };
@@ -142,7 +163,7 @@ impl Constrainer {
         {
             return RulesError::Answer(error);
         }
-        for (index, function) in rules.functions.iter().enumerate() {
+        for (index, function) in rules.functions.iter().enumerate().filter(|(_, function)| function.strict) {
             let schema = function.parameters.and_then(|schema| from_request(schema).ok());
             if let Some(error) = schema.and_then(|schema| self.fault_of(&schema)) {
                 return RulesError::Function { index, error };
@@ -154,15 +175,16 @@ impl Constrainer {
     /// What is wrong with a schema, at the innermost place that is wrong by itself.
     fn fault_of(&self, root: &serde_json::Value) -> Option<SchemaError> {
         let mut budget = MAX_SEARCH;
-        let mut reason = self.compile_alone(root, root, &mut budget)?;
+        let mut reason = self.compile_alone(root, root)?;
         let (mut path, mut schema) = (String::new(), root);
         'inner: loop {
             for (step, child) in children(schema) {
                 if budget == 0 {
                     break;
                 }
+                budget -= 1;
                 // A reference that only works from the root is no fault of the part.
-                match self.compile_alone(child, root, &mut budget) {
+                match self.compile_alone(child, root) {
                     Some(inner) if inner == reason || !inner.contains("eference") => {
                         (path, schema, reason) = (join(&path, &step), child, inner);
                         continue 'inner;
@@ -175,13 +197,7 @@ impl Constrainer {
     }
 
     /// Why a part of a schema cannot become a grammar, if so.
-    fn compile_alone(
-        &self,
-        schema: &serde_json::Value,
-        root: &serde_json::Value,
-        budget: &mut usize,
-    ) -> Option<String> {
-        *budget = budget.saturating_sub(1);
+    fn compile_alone(&self, schema: &serde_json::Value, root: &serde_json::Value) -> Option<String> {
         let mut lark = Lark::default();
         let rule = lark.rule("", &super::lark::json(&standalone(schema, root)));
         self.matcher(lark.finish(&rule)).err()
