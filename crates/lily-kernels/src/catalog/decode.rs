@@ -11,6 +11,7 @@ pub(super) const FILES: &[Entry] = &[
     kernel!("decode", "router_shared"),
     kernel!("decode", "expert_gate_up"),
     kernel!("decode", "expert_down"),
+    kernel!(cuda "attention_tensor"),
     kernel!(cuda "gemv_tensor"),
     // What the above fold together, in launches of its own.
     kernel!("decode", "rms_norm_row"),

@@ -9,6 +9,7 @@ use crate::{
     GpuError, KvState, Optimisation, View,
     weights::{AttentionWeights, LayerWeights},
 };
+use lily_kernels::Platform;
 
 /// What the kernels are written for.
 const HEAD_DIM: usize = 256;
@@ -113,14 +114,26 @@ impl Step<'_> {
         let pack = [8, 4, 2, 1].into_iter().find(|&pack| pack <= most && (heads / kv_heads) % pack == 0);
         let pack = pack.unwrap_or(1);
         let fixed = has(Optimisation::FixedBlocks) && self.bucket >= FIXED_FROM;
-        constants.extend([
-            ("PACK", pack as i64),
-            ("POSITIONS", 4),
-            ("SIMDGROUPS", 8),
-            ("FIXED", i64::from(fixed)),
-            ("PREPARED", i64::from(!fused)),
-        ]);
-        let kernel = self.model.kernel("attention_step", &constants, "attention_step")?;
+        // The eight heads of a group are one operand of the tensor cores' product.
+        let tensor = pack == 8
+            && heads / kv_heads == 8
+            && fused
+            && has(Optimisation::TensorRows)
+            && self.model.device.platform() == Platform::Cuda;
+        let file = if tensor {
+            constants.push(("SIMDGROUPS", 4));
+            "attention_tensor"
+        } else {
+            constants.extend([
+                ("PACK", pack as i64),
+                ("POSITIONS", 4),
+                ("SIMDGROUPS", 8),
+                ("FIXED", i64::from(fixed)),
+                ("PREPARED", i64::from(!fused)),
+            ]);
+            "attention_step"
+        };
+        let kernel = self.model.kernel(file, &constants, "attention_step")?;
         let reads = heads / kv_heads / pack;
         let row = kv_heads * HEAD_DIM * 2;
         self.recorder
