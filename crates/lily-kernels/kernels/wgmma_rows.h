@@ -1,8 +1,12 @@
 // 4-bit weights times rows of a chunk on Hopper, for the files under cuda/.  Weights are the A operand of wgmma and never touch
 // shared memory: each lane loads its codes in fragment order (K permuted alike in the rows, rows.h) and dequantises them in
-// registers.  Rows are the n side, Blocks blocks of 8, copied asynchronously into three stages of 128 rows x 128 of K.
+// registers.  Rows are the n side, Blocks blocks of 8, copied asynchronously into three stages of WG_ROWS rows x 128 of K.
 // A threadgroup is two warpgroups of 64 weight rows each over the same rows of x.
-#define WG_ROWS 128                      // rows of x at most
+#ifdef LIMIT
+#define WG_ROWS LIMIT                    // rows of x at most: 32, 64 or 128
+#else
+#define WG_ROWS 128
+#endif
 #define WG_STAGE (WG_ROWS * 128)         // elements of a stage: two tiles of 64 columns
 #define WG_LD (128 + 4)                  // floats between rows of the results
 struct WgCodes { uint4 w[2]; bf16 s[2], b[2]; };    // of weight rows g and g + 8
@@ -27,8 +31,7 @@ template <int Width, int Blocks> FN void wg_multiply(float (*acc)[4], tptr<bf16>
 #define WG_FETCH_CODES(F, kb) UNROLL for (int r = 0; r < 2; r++) { \
     F.w[r] = vload_stream<uint4>(w + (at.w[r] + (kb) * 16)); F.s[r] = scales[at.g[r] + (kb) * 2]; F.b[r] = biases[at.g[r] + (kb) * 2]; }
 #define WG_FETCH_ROWS(kb, stage) { UNROLL for (int i = 0; i < Blocks / 2; i++) copy16_async(xs + ((stage) * WG_STAGE + put + i * (16 * 64)), x + (x_at[i] + (kb) * 128)); async_commit(); }
-  // Few rows leave registers for more codes in flight: such a product waits for memory, not for the multiplier.
-  enum { Ahead = Blocks <= 4 ? 3 : 1 };
+  enum { Ahead = 1 };                                       // steps that codes are on their way
   WgCodes codes[Ahead + 1];
   UNROLL for (int n = 0; n < Ahead; n++) if (n < Width / 128) { WG_FETCH_CODES(codes[n], n) }
   WG_FETCH_ROWS(0, 0)

@@ -288,22 +288,22 @@ impl GpuBackend {
         let chunk = Chunk { rows: tokens.len(), position: state.position };
         let pass = self.pass();
         let last = matches!(wanted, LogitsWanted::Last(_));
-        if self.trace.is_none() && !self.model.switches.has(Optimisation::GpuRouting) {
-            prefill::run_chunk_routed_by_host(&self.model, state.buffers()?, &self.prefill, chunk, pass)?;
+        if self.trace.is_some() {
+            let recording = self.chunk_recording(state.buffers()?, chunk, last)?;
+            let Self { trace, model, .. } = self;
+            trace.as_mut().map_or(Ok(()), |trace| trace.run(&*model.device, &recording, tokens.len()))?;
+        } else {
+            let run = if self.model.switches.has(Optimisation::GpuRouting) {
+                prefill::run_chunk
+            } else {
+                prefill::run_chunk_routed_by_host
+            };
+            run(&self.model, state.buffers()?, &self.prefill, chunk, pass)?;
             if last {
                 let mut recorder = Recorder::new();
                 let row = chunk.rows - 1..chunk.rows;
                 prefill::record_logits(&mut recorder, &self.model, &self.prefill, row)?;
                 self.model.device.run(&recorder.finish()?, pass)?;
-            }
-        } else {
-            let recording = self.chunk_recording(state.buffers()?, chunk, last)?;
-            let Self { trace, model, .. } = self;
-            match trace {
-                Some(trace) => trace.run(&*model.device, &recording, tokens.len())?,
-                None => {
-                    model.device.run(&recording, pass)?;
-                }
             }
         }
         match wanted {

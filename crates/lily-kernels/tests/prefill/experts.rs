@@ -176,6 +176,8 @@ fn wgmma() {
     check(&route, &[1, 0, 17], 128, (256, 128), (4, 64));
     check(&route, &[50, 75], 128, (128, 128), (4, 64));
     check(&route, &[129], 128, (128, 128), (4, 64));
+    let small = Route { constants: &[("LIMIT", 32), ("SHARED", 24_576)], ..route };
+    check(&small, &[1, 0, 17, 33], 32, (256, 128), (4, 64));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! lists that the routing kernels would have left. The device waits for the host once per layer.
 
 use super::{
-    Chunk, ChunkPass, PrefillTemporaries, Routes,
+    Chunk, On, PrefillTemporaries, Routes,
     moe::{Grouped, tiles_of},
 };
 use crate::{GpuError, GpuModel, Pass, Recorder, StateBuffers};
@@ -14,22 +14,6 @@ struct Lists {
     place: Vec<u32>,
     /// Four words a tile.
     tile_map: Vec<u32>,
-}
-
-/// What the parts of a chunk's recording share.
-struct On<'a> {
-    model: &'a GpuModel,
-    temporaries: &'a PrefillTemporaries,
-    chunk: Chunk,
-    routes: Routes,
-    capacity: usize,
-}
-
-impl On<'_> {
-    fn pass<'b>(&'b self, recorder: &'b mut Recorder) -> ChunkPass<'b> {
-        let &Self { model, temporaries, chunk, routes, capacity } = self;
-        ChunkPass { recorder, model, temporaries, chunk, routes, capacity }
-    }
 }
 
 /// Runs a chunk through all layers, as [`super::record_chunk`] records it.

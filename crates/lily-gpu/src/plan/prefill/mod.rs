@@ -22,7 +22,7 @@ pub use routes::{Routes, describe_routes};
 pub use temporaries::PrefillTemporaries;
 
 use crate::{
-    GpuError, GpuModel, LayerState, Recorder, StateBuffers, View,
+    GpuError, GpuModel, LayerState, Pass, Recorder, StateBuffers, View,
     weights::{LayerWeights, MixerWeights},
 };
 
@@ -52,10 +52,45 @@ pub fn record_chunk(
     let mut pass = ChunkPass { recorder, model, temporaries, chunk, routes, capacity: state.capacity };
     pass.embed()?;
     for (layer, state) in model.weights.layers.iter().zip(&state.layers) {
-        pass.mixer(layer, state)?;
-        let grouped = pass.before_routing(&layer.post_norm, &layer.moe)?;
-        pass.route(grouped)?;
-        pass.after_routing(&layer.moe, grouped)?;
+        pass.layer(layer, state)?;
+    }
+    Ok(())
+}
+
+/// What the parts of a chunk's recording share.
+struct On<'a> {
+    model: &'a GpuModel,
+    temporaries: &'a PrefillTemporaries,
+    chunk: Chunk,
+    routes: Routes,
+    capacity: usize,
+}
+
+impl On<'_> {
+    fn pass<'b>(&'b self, recorder: &'b mut Recorder) -> ChunkPass<'b> {
+        let &Self { model, temporaries, chunk, routes, capacity } = self;
+        ChunkPass { recorder, model, temporaries, chunk, routes, capacity }
+    }
+}
+
+/// Runs a chunk as [`record_chunk`] records it, layer by layer: the device computes one while the host records the next.
+///
+/// # Errors
+/// As there, and the device's.
+pub fn run_chunk(
+    model: &GpuModel,
+    state: &StateBuffers,
+    temporaries: &PrefillTemporaries,
+    chunk: Chunk,
+    pass: Pass,
+) -> Result<(), GpuError> {
+    check(temporaries, state, chunk)?;
+    let on = On { model, temporaries, chunk, routes: Routes::new(model)?, capacity: state.capacity };
+    let mut recorder = Recorder::new();
+    on.pass(&mut recorder).embed()?;
+    for (layer, state) in model.weights.layers.iter().zip(&state.layers) {
+        on.pass(&mut recorder).layer(layer, state)?;
+        model.device.run(&std::mem::take(&mut recorder).finish()?, pass)?;
     }
     Ok(())
 }
@@ -85,6 +120,14 @@ struct ChunkPass<'a> {
 }
 
 impl ChunkPass<'_> {
+    /// A layer, from residual rows to residual rows.
+    fn layer(&mut self, layer: &LayerWeights, state: &LayerState) -> Result<(), GpuError> {
+        self.mixer(layer, state)?;
+        let grouped = self.before_routing(&layer.post_norm, &layer.moe)?;
+        self.route(grouped)?;
+        self.after_routing(&layer.moe, grouped)
+    }
+
     /// A layer's mixer, onto the residual rows.
     fn mixer(&mut self, layer: &LayerWeights, state: &LayerState) -> Result<(), GpuError> {
         match (&layer.mixer, state) {

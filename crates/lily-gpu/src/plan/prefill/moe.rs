@@ -12,8 +12,11 @@ use crate::{
 
 use std::ops::Range;
 
-/// Rows per tile of the grouped products on `wgmma`: at most.
-const WGMMA_TILE: usize = 128;
+/// Most rows per tile of the grouped products on `wgmma`: of many rows, and of few. With the smaller tile three
+/// threadgroups fit on an SM instead of two, which hides more of the weights' way from memory.
+const WGMMA_TILES: (usize, usize) = (128, 32);
+/// The smaller one serves up to so many rows per expert (on average), and so many of the shared expert.
+const FEW_ROWS: (usize, usize) = (24, 1024);
 
 /// How the grouped products of a layer are launched.
 #[derive(Clone, Copy)]
@@ -42,7 +45,12 @@ impl ChunkPass<'_> {
         self.router(norm, &w.router)?;
         self.shared_expert(w, permuted)?;
         let slots = rows * moe.experts_per_token;
-        let tile = if permuted { WGMMA_TILE } else { self.routes.portable_tile(slots.div_ceil(moe.experts)) };
+        let per_expert = slots.div_ceil(moe.experts);
+        let tile = if permuted {
+            self.wgmma_tile(per_expert <= FEW_ROWS.0)
+        } else {
+            self.routes.portable_tile(per_expert)
+        };
         Ok(Grouped { permuted, tile, tiles: slots.div_ceil(tile) + moe.experts })
     }
 
@@ -85,7 +93,8 @@ impl ChunkPass<'_> {
         let ([(_, gate)], [(_, up)]) = (gate.as_slice(), up.as_slice()) else {
             return Err(mixed_formats("shared_expert.gate_proj and up_proj"));
         };
-        let tile = if permuted { WGMMA_TILE } else { self.routes.portable_tile(rows) };
+        let tile =
+            if permuted { self.wgmma_tile(rows <= FEW_ROWS.1) } else { self.routes.portable_tile(rows) };
         let grouped = Grouped { permuted, tile, tiles: rows.div_ceil(tile) };
         // Neither a token list nor a tile map is read: something that no launch writes is bound in their places.
         let nothing = t.tokens.slice(0, 4 * rows);
@@ -143,6 +152,10 @@ impl ChunkPass<'_> {
         Ok(())
     }
 
+    fn wgmma_tile(&self, few_rows: bool) -> usize {
+        if few_rows && self.routes.adapts_tiles() { WGMMA_TILES.1 } else { WGMMA_TILES.0 }
+    }
+
     /// A grouped product's kernel: of the Hopper file, or portable in the matrix' format.
     fn grouped_kernel(
         &self,
@@ -154,7 +167,13 @@ impl ChunkPass<'_> {
         let mut constants =
             vec![("K", matrix.cols as i64), ("OUTPUTS", outputs as i64), ("ROUTED", i64::from(routed))];
         if grouped.permuted {
-            constants.push(("ADAPTIVE", i64::from(self.routes.adapts_tiles())));
+            let resident = if grouped.tile == WGMMA_TILES.1 { 3 } else { 2 };
+            constants.extend([
+                ("ADAPTIVE", i64::from(self.routes.adapts_tiles())),
+                ("LIMIT", grouped.tile as i64),
+                ("SHARED", 768 * grouped.tile as i64),
+                ("KD_RESIDENT", resident),
+            ]);
             return self.model.kernel("expert_gemm_wgmma", &constants, entry);
         }
         constants.push(("BM", grouped.tile as i64));

@@ -77,7 +77,12 @@ impl ChunkPass<'_> {
             Into::Gated { .. } => "gemm_shared",
         };
         let (kernel, tile, outputs) = if permuted {
-            (self.model.kernel("gemm_wgmma", &[("K", matrix.cols as i64)], entry)?, 128, 128)
+            // Narrow results of few rows: rather more threadgroups than large ones.
+            let large =
+                rows.div_ceil(128) * matrix.rows.div_ceil(128) >= self.model.device.limits().cores as usize;
+            let tile = if large { 128 } else { 64 };
+            let constants = [("K", matrix.cols as i64), ("TILE", tile as i64)];
+            (self.model.kernel("gemm_wgmma", &constants, entry)?, tile, 128)
         } else {
             let tile = self.routes.portable_tile(rows);
             let mut constants = vec![("K", matrix.cols as i64), ("BM", tile as i64)];
