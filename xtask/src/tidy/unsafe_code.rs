@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn elsewhere_it_is_an_error() {
         let found = errors(check, &[("crates/c/src/lib.rs", SOUND)]);
-        assert_eq!(found, ["crates/c/src/lib.rs:3: unsafe code outside simd, mapped, pool, device, emulator"]);
+        assert_eq!(
+            found,
+            ["crates/c/src/lib.rs:3: unsafe code outside simd, mapped, pool, device, emulator"]
+        );
     }
 
     #[test]

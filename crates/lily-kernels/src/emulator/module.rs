@@ -40,6 +40,10 @@ struct RawFault {
     text: [u8; 252],
 }
 
+/// `kd_run` of `host_machine.h`.
+///
+/// # Safety
+/// Pointers must be valid for the counts beside them, and each argument's memory for its bytes.
 type Run =
     unsafe extern "C" fn(*const c_char, *const u32, *const Argument, u32, u32, *mut RawFault, u32) -> c_long;
 
