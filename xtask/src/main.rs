@@ -16,12 +16,12 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 #[command(name = "cargo xtask")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Chore,
 }
 
 /// One chore.
 #[derive(Subcommand)]
-enum Command {
+enum Chore {
     /// Check what no compiler checks: layers, file sizes, links, stray paths, unsafe code and so on.
     Tidy {
         /// Run only this check (repeatable); see --list.
@@ -61,23 +61,23 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     let root = workspace_root()?;
     let mut out = std::io::stdout().lock();
     match &cli.command {
-        Command::Tidy { list: true, .. } => {
+        Chore::Tidy { list: true, .. } => {
             for check in tidy::CHECKS {
                 writeln!(out, "{:<14} {}", check.name, check.purpose)?;
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Tidy { only, strict, .. } => {
+        Chore::Tidy { only, strict, .. } => {
             let tree = tree::Tree::from_git(&root)?;
             let report = tidy::run(&tree, only)?;
             let failed = report.print(&mut out, *strict)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
-        Command::MutateKernels { only } => {
+        Chore::MutateKernels { only } => {
             let failed = mutate::run(&root, only, &mut out)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
-        Command::ReadmeCommand { name } => {
+        Chore::ReadmeCommand { name } => {
             let path = root.join("README.md");
             let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             writeln!(out, "{}", readme::command(&text, name)?)?;
