@@ -61,7 +61,11 @@ impl Shape {
 fn has_tensor_route(step: &Step<'_>, w: &MatrixView) -> bool {
     let format = Format { bits: 4, group: 64, element: Element::Bf16 };
     let served = w.format == format && w.cols.is_multiple_of(512) && (2048..=16_384).contains(&w.cols);
-    served && step.model.device.platform() == Platform::Cuda && step.model.switches.has(Optimisation::RowGemv)
+    let has = |one| step.model.switches.has(one);
+    served
+        && step.model.device.platform() == Platform::Cuda
+        && has(Optimisation::TensorRows)
+        && has(Optimisation::RowGemv)
 }
 
 /// Constants of a kernel.
