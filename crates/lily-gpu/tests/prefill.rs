@@ -59,7 +59,7 @@ fn check(checkpoint: &Checkpoint, backend: &mut GpuBackend, chunks: &[usize], wh
 }
 
 fn backend(checkpoint: &Checkpoint, device: EmulatorDevice) -> GpuBackend {
-    let options = GpuOptions { max_context: Some(256), prefill_chunk: Some(96), ..GpuOptions::default() };
+    let options = GpuOptions { max_context: Some(256), prefill_chunk: Some(128), ..GpuOptions::default() };
     GpuBackend::new(Arc::new(device), checkpoint, &options).expect("a backend")
 }
 
@@ -72,12 +72,12 @@ fn chunks_that_end_anywhere() {
     }
 }
 
-/// The overrides for Hopper that nano's shapes allow: attention, and the recurrence in matrix form from 64 rows on.
+/// The overrides for Hopper that nano's shapes allow: attention, and the recurrence in matrix form from 128 rows on.
 #[test]
 fn on_hopper() {
     let checkpoint = nano();
     let mut backend = backend(&checkpoint, EmulatorDevice::hopper(Checks::Bounds));
-    check(&checkpoint, &mut backend, &[65, 2], "Hopper");
+    check(&checkpoint, &mut backend, &[128, 1], "Hopper");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use crate::{
 const GDN_HEAD: usize = 128;
 /// The taps of its convolution.
 const CONV_WIDTH: usize = 4;
-/// From so many rows on the matrix form of the recurrence is faster than the scan row by row.
-const MATRIX_FORM_ROWS: usize = 64;
+/// From so many rows on the recurrence takes its matrix form: faster from 64 rows on, but less exact, so short chunks keep
+/// the scan row by row.
+const MATRIX_FORM_ROWS: usize = 128;
 /// The elements of an attention head that the Hopper kernel is written for, and that a head must be a multiple of.
 const ATTENTION_HEAD: usize = 256;
 
