@@ -22,6 +22,7 @@ fn main() -> Outcome<()> {
     for pass in [Pass::Serial, Pass::Concurrent, Pass::Early] {
         println!("{pass:?}: {:.1} us", time(model, &recording, pass)?);
     }
+    let recording = recording.edited(|dispatch| dispatch.early &= !dispatch.label.ends_with("in_proj"));
     let base = time(model, &recording, Pass::Early)?;
     println!("as it is: {base:.1} us");
     for (label, shapes) in tries() {
@@ -56,67 +57,51 @@ fn main() -> Outcome<()> {
 
 /// Labels of a step's launches with the shapes to try.
 fn tries() -> Vec<(&'static str, Vec<Shape>)> {
-    let mut gemv = Vec::new();
-    for (rows, simdgroups, split, waves) in [
-        (1, 4, 1, 0),
-        (2, 4, 1, 0),
-        (4, 4, 1, 0),
-        (8, 4, 1, 0),
-        (1, 4, 2, 0),
-        (2, 4, 2, 0),
-        (4, 4, 2, 0),
-        (8, 4, 2, 0),
-        (1, 4, 4, 0),
-        (2, 4, 4, 0),
-        (4, 4, 4, 0),
-        (8, 4, 4, 0),
-        (1, 8, 2, 0),
-        (2, 8, 2, 0),
-        (4, 8, 2, 0),
-        (1, 8, 4, 0),
-        (2, 8, 4, 0),
-        (4, 8, 4, 0),
-        (1, 8, 1, 0),
-        (2, 8, 1, 0),
-        (4, 8, 1, 0),
-        (2, 16, 4, 0),
-        (4, 4, 2, 2),
-        (4, 4, 2, 4),
-        (2, 4, 2, 4),
-        (4, 8, 2, 2),
-        (2, 8, 2, 2),
-        (4, 4, 1, 4),
-        (4, 8, 1, 2),
-        (8, 8, 1, 2),
-        (4, 8, 1, 4),
-        (2, 8, 1, 4),
-    ] {
-        gemv.push(vec![("ROWS", rows), ("SIMDGROUPS", simdgroups), ("SPLIT", split), ("waves", waves)]);
+    let mut wide: Vec<Shape> = Vec::new();
+    for early in [0, 1] {
+        for (tiles, waves) in [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (2, 1), (2, 2), (2, 3), (2, 4)] {
+            wide.push(vec![("TILES", tiles), ("waves", waves), ("early", early)]);
+        }
+        for (rows, simdgroups, split) in [(4, 4, 1), (4, 4, 2), (2, 8, 1), (2, 16, 1)] {
+            wide.push(vec![
+                ("portable", 1),
+                ("ROWS", rows),
+                ("SIMDGROUPS", simdgroups),
+                ("SPLIT", split),
+                ("early", early),
+            ]);
+        }
     }
-    let unswept: Vec<Shape> =
-        gemv.iter().filter(|shape| shape[3].1 == 0).map(|shape| shape[..3].to_vec()).collect();
-    let gdn =
-        [(1, 2), (2, 2), (4, 2), (8, 2), (1, 4), (2, 4), (4, 4), (8, 4), (1, 8), (2, 8), (4, 8), (2, 16)];
-    let attention = [(2, 4), (4, 4), (8, 4), (4, 2), (8, 2), (2, 2)];
+    let mut out: Vec<Shape> = Vec::new();
+    for early in [0, 1] {
+        out.push(vec![("TILES", 1), ("waves", 2), ("early", early)]);
+        for (rows, simdgroups, split) in
+            [(4, 16, 4), (2, 16, 4), (2, 16, 2), (8, 16, 4), (4, 8, 4), (2, 32, 4)]
+        {
+            out.push(vec![
+                ("portable", 1),
+                ("ROWS", rows),
+                ("SIMDGROUPS", simdgroups),
+                ("SPLIT", split),
+                ("early", early),
+            ]);
+        }
+    }
+    let mut inner: Vec<Shape> = Vec::new();
+    for early in [0, 1] {
+        for (rows, simdgroups, split) in [(2, 16, 1), (4, 16, 2), (4, 8, 1), (8, 4, 1), (4, 4, 1), (2, 8, 1)]
+        {
+            inner.push(vec![("ROWS", rows), ("SIMDGROUPS", simdgroups), ("SPLIT", split), ("early", early)]);
+        }
+    }
     vec![
-        ("gdn.in_proj", gemv.clone()),
-        ("gdn.out_proj", unswept.clone()),
-        ("attention.in_proj", gemv.clone()),
-        ("attention.out_proj", unswept.clone()),
-        ("moe.router_shared", unswept.clone()),
-        ("moe.expert_gate_up", unswept),
-        ("moe.expert_down", [1, 2, 4, 8].map(|rows| vec![("ROWS", rows)]).to_vec()),
-        (
-            "gdn.step",
-            gdn.map(|(simdgroups, columns)| vec![("SIMDGROUPS", simdgroups), ("COLUMNS", columns)]).to_vec(),
-        ),
-        (
-            "attention.blocks",
-            attention
-                .map(|(groups, positions)| vec![("SIMDGROUPS", groups), ("POSITIONS", positions)])
-                .to_vec(),
-        ),
-        ("head", gemv),
+        ("gdn.in_proj", wide.clone()),
+        ("gdn.out_proj", out.clone()),
+        ("attention.in_proj", wide.clone()),
+        ("attention.out_proj", out),
+        ("head", wide),
+        ("moe.expert_gate_up", inner),
+        ("moe.expert_down", [5, 6, 7, 8].map(|rows| vec![("ROWS", rows)]).to_vec()),
     ]
 }
 
@@ -135,11 +120,19 @@ fn variant(model: &GpuModel, recording: &Recording, label: &str, shape: &Shape) 
 
 fn reshape(model: &GpuModel, dispatch: &mut Dispatch, shape: &Shape) -> Outcome<()> {
     let key = dispatch.kernel.key().to_owned();
-    let (file, rest) = key.split_once('[').ok_or("a key without constants")?;
+    if let Some((_, early)) = shape.iter().find(|(name, _)| *name == "early") {
+        dispatch.early = *early == 1;
+    }
+    let (mut file, rest) = key.split_once('[').ok_or("a key without constants")?;
     let mut constants: Vec<(&str, i64)> = Vec::new();
     for pair in rest.trim_end_matches(']').split(',') {
         let (name, value) = pair.split_once('=').ok_or("a constant without a value")?;
         constants.push((name, value.parse()?));
+    }
+    if shape.iter().any(|(name, _)| *name == "portable") && file == "gemv_tensor" {
+        file = "gemv";
+        constants.retain(|(name, _)| matches!(*name, "K" | "HEAD"));
+        constants.extend([("ROWS", 4), ("SIMDGROUPS", 4), ("SPLIT", 1), ("SWEEPS", 0)]);
     }
     for &(name, value) in shape {
         if let Some(constant) = constants.iter_mut().find(|(other, _)| *other == name) {
@@ -180,10 +173,24 @@ fn reshape(model: &GpuModel, dispatch: &mut Dispatch, shape: &Shape) -> Outcome<
         "gdn_step" => {
             dispatch.groups[0] = of("VALUE_DIM").div_ceil(of("SIMDGROUPS") * of("COLUMNS")) as u32;
         }
+        "gemv_tensor" => {
+            let (rows, tile) = (param(dispatch, 0), 16 * of("TILES"));
+            let waves = shape.iter().find(|(name, _)| *name == "waves").map_or(2, |one| one.1 as usize);
+            let count = rows.div_ceil(tile).min(waves * model.device.limits().cores as usize);
+            dispatch.groups[0] = count as u32;
+            set(dispatch, 1, count * tile);
+        }
         "attention_step" => {}
         other => return Err(format!("no shapes for {other}").into()),
     }
     let entry = dispatch.kernel.entry().to_owned();
+    if file.starts_with("gemv")
+        && let Some(at) = (dispatch.kernel.signature().params.as_ref())
+            .and_then(|params| params.fields.iter().position(|(name, _)| name == "groups"))
+    {
+        let count = dispatch.groups[0] as usize;
+        set(dispatch, at, count);
+    }
     dispatch.kernel = model.kernel(file, &constants, &entry)?;
     Ok(())
 }

@@ -42,7 +42,8 @@ fn the_same_logits_with_and_without_each_optimisation() {
     let options = GpuOptions { max_context: Some(256), prefill_chunk: Some(32), ..GpuOptions::default() };
     let mut backend = GpuBackend::new(device, &checkpoint, &options).expect("a backend");
     let decode = Optimisation::ALL.into_iter().filter(|one| one.phase() == Phase::Decode);
-    let cases = std::iter::once(Switches::default()).chain(decode.map(|one| Switches::without(&[one])));
+    let both = [Switches::default(), Switches::all()];
+    let cases = both.into_iter().chain(decode.map(|one| Switches::without(&[one])));
     for switches in cases {
         backend.set_switches(switches);
         let off: Vec<&str> = switches.off().map(Optimisation::name).collect();

@@ -66,6 +66,7 @@ pub struct DispatchBuilder<'a> {
     traffic: Vec<Option<[u64; 2]>>,
     params: Vec<u8>,
     fields_set: Vec<bool>,
+    early: bool,
     error: Option<String>,
 }
 
@@ -81,6 +82,7 @@ impl<'a> DispatchBuilder<'a> {
             traffic: vec![None; signature.bindings.len()],
             params: vec![0; params.map_or(0, |params| params.size)],
             fields_set: vec![false; params.map_or(0, |params| params.fields.len())],
+            early: true,
             error: None,
             kernel: kernel.clone(),
         }
@@ -143,6 +145,13 @@ impl<'a> DispatchBuilder<'a> {
         self
     }
 
+    /// The launch waits for the one ahead to end before it starts, also where passes launch early: for kernels that gain
+    /// nothing from starting and only stand in the way.
+    pub fn late(mut self) -> Self {
+        self.early = false;
+        self
+    }
+
     fn index(&self, name: &str) -> Option<usize> {
         self.kernel.signature().bindings.iter().position(|binding| binding.name == name)
     }
@@ -202,6 +211,7 @@ impl<'a> DispatchBuilder<'a> {
             read,
             written,
             level: 0,
+            early: self.early,
             after: Vec::new(),
         })
     }

@@ -42,6 +42,8 @@ pub struct Dispatch {
     pub written: u64,
     /// Dependency level: larger than that of everything it depends on. 0 comes first.
     pub level: u32,
+    /// Where passes launch early, this one may be: false where waiting outside is faster than inside.
+    pub early: bool,
     /// The dispatches that it directly depends on, as indices into [`Recording::dispatches`].
     pub after: Vec<u32>,
 }

@@ -19,6 +19,8 @@ pub(super) struct Launch {
     params: Vec<u8>,
     /// Where the parameter block stands among the arguments.
     params_at: Option<usize>,
+    /// May start before the launch ahead has ended.
+    early: bool,
     label: String,
 }
 
@@ -43,12 +45,13 @@ impl Launch {
             .as_ref()
             .map(|params| bindings.iter().filter(|bound| bound.index < params.index).count());
         Ok(Self {
-            function,
             groups: dispatch.groups,
             threads: signature.threads,
             addresses,
             params: dispatch.params.clone(),
             params_at,
+            early: function.waits && dispatch.early,
+            function,
             label: format!("{} ({})", dispatch.label, dispatch.kernel.entry()),
         })
     }
@@ -76,7 +79,7 @@ impl Launch {
             pad: [0; 4],
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let early = early && self.function.waits;
+        let early = early && self.early;
         let config = sys::CUlaunchConfig {
             gridDimX: self.groups[0],
             gridDimY: self.groups[1],
