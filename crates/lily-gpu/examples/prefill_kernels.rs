@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p lily-gpu --example prefill_kernels`
 //!
-//! Expected on an H200: distances of at most 5e-3 (bf16 results; the recurrence 2e-2), products at 250 TFLOP/s and more,
-//! attention at 250, the recurrence below 0.5 ms for 4096 rows.
+//! Expected on an H200: distances of at most 2e-4 (the recurrence 4e-3, which rounds other things in matrix form); at 4096
+//! rows dense products at 510 TFLOP/s, the experts' at 380 in and 305 out, attention at 330 and after 28,672 rows at 525, the
+//! recurrence 0.4 ms in matrix form against 1.04 ms row by row.
 
 #[cfg(target_os = "macos")]
 fn main() {}
