@@ -18,40 +18,55 @@ template <int Width_, int Split_> struct Span {
   };
 };
 
-// Stages x [Width], times a gain, by all threads. The sum of squares of x goes to sums, one value per simdgroup; a barrier must
-// follow. threads: of the threadgroup.
-template <int Width> FN void stage_normed(tptr<float> xs, tptr<float> sums, gptr<const float> x, gptr<const float> gain, uint tid, uint threads) {
+// Staging by Threads threads, all loads in flight before the first is used. Passes: how often all threads go.
+template <int Width, int Threads> struct Stage { enum { Passes = (Width + Threads * 4 - 1) / (Threads * 4) }; };
+
+// Stages x [Width], times a gain. The sum of squares of x goes to sums, one value per simdgroup; a barrier must follow.
+template <int Width, int Threads> FN void stage_normed(tptr<float> xs, tptr<float> sums, gptr<const float> x, gptr<const float> gain, uint tid) {
+  enum { Passes = Stage<Width, Threads>::Passes };
+  float4 v[Passes], g[Passes];
   float ss = 0.0f;
-  for (uint i = tid * 4; i < Width; i += threads * 4) {
-    const float4 v = vload<float4>(x + i), g = vload<float4>(gain + i);
-    ss = fma_(v.x, v.x, ss); ss = fma_(v.y, v.y, ss); ss = fma_(v.z, v.z, ss); ss = fma_(v.w, v.w, ss);
-    vstore(xs + staged(i), make_float4(v.x * g.x, v.y * g.y, v.z * g.z, v.w * g.w));
+  UNROLL for (int n = 0; n < Passes; n++) {
+    const uint i = (n * Threads + tid) * 4;
+    v[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f); g[n] = v[n];
+    if (i < Width) { v[n] = vload<float4>(x + i); g[n] = vload<float4>(gain + i); }
+  }
+  UNROLL for (int n = 0; n < Passes; n++) {
+    const uint i = (n * Threads + tid) * 4;
+    const float4 a = v[n], b = g[n];
+    ss = fma_(a.x, a.x, ss); ss = fma_(a.y, a.y, ss); ss = fma_(a.z, a.z, ss); ss = fma_(a.w, a.w, ss);
+    if (i < Width) vstore(xs + staged(i), make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w));
   }
   ss = simd_sum(ss);
   if (tid % 32 == 0) sums[tid / 32] = ss;
 }
 // 1 / rms of the row that stage_normed saw
-template <int Width> FN float staged_scale(tptr<float> sums, float eps, uint threads) {
+template <int Width, int Threads> FN float staged_scale(tptr<float> sums, float eps) {
   float ss = 0.0f;
-  for (uint i = 0; i < threads / 32; i++) ss += sums[i];
+  UNROLL for (int i = 0; i < Threads / 32; i++) ss += sums[i];
   return frsqrt(ss * (1.0f / Width) + eps);
 }
-template <int Width> FN void stage_plain(tptr<float> xs, gptr<const float> x, uint tid, uint threads) {
-  for (uint i = tid * 4; i < Width; i += threads * 4) vstore(xs + staged(i), vload<float4>(x + i));
+template <int Width, int Threads> FN void stage_plain(tptr<float> xs, gptr<const float> x, uint tid) {
+  enum { Passes = Stage<Width, Threads>::Passes };
+  float4 v[Passes];
+  UNROLL for (int n = 0; n < Passes; n++) { const uint i = (n * Threads + tid) * 4; if (i < Width) v[n] = vload<float4>(x + i); }
+  UNROLL for (int n = 0; n < Passes; n++) { const uint i = (n * Threads + tid) * 4; if (i < Width) vstore(xs + staged(i), v[n]); }
 }
 // Stages rms_norm(x, gain) * silu(z), the norm taken over each Head elements (at most 128, a power of two).
-template <int Width, int Head> FN void stage_gated(tptr<float> xs, gptr<const float> x, gptr<const float> z, gptr<const float> gain, float eps, uint tid, uint threads) {
-  const uint lane = tid % 32;
-  for (uint base = tid / 32 * 128; base < Width; base += threads * 4) {
-    const uint i = base + lane * 4;
-    const bool in = i < Width;
-    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (in) v = vload<float4>(x + i);
-    const float ss = simd_sum_w<Head / 4>(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w), r = frsqrt(ss * (1.0f / Head) + eps);
-    if (in) {
-      const float4 g = vload<float4>(gain + i % Head), u = vload<float4>(z + i);
-      vstore(xs + staged(i), make_float4(v.x * r * g.x * silu(u.x), v.y * r * g.y * silu(u.y), v.z * r * g.z * silu(u.z), v.w * r * g.w * silu(u.w)));
-    }
+template <int Width, int Threads, int Head> FN void stage_gated(tptr<float> xs, gptr<const float> x, gptr<const float> z, gptr<const float> gain, float eps, uint tid) {
+  enum { Passes = Stage<Width, Threads>::Passes };
+  float4 v[Passes], u[Passes];
+  UNROLL for (int n = 0; n < Passes; n++) {
+    const uint i = (n * Threads + tid) * 4;
+    v[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f); u[n] = v[n];
+    if (i < Width) { v[n] = vload<float4>(x + i); u[n] = vload<float4>(z + i); }
+  }
+  const float4 g = vload<float4>(gain + tid * 4 % Head);    // Threads * 4 is a multiple of Head
+  UNROLL for (int n = 0; n < Passes; n++) {
+    const uint i = (n * Threads + tid) * 4;
+    const float4 a = v[n], b = u[n];
+    const float ss = simd_sum_w<Head / 4>(a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w), r = frsqrt(ss * (1.0f / Head) + eps);
+    if (i < Width) vstore(xs + staged(i), make_float4(a.x * r * g.x * silu(b.x), a.y * r * g.y * silu(b.y), a.z * r * g.z * silu(b.z), a.w * r * g.w * silu(b.w)));
   }
 }
 
