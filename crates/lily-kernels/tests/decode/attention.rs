@@ -289,7 +289,8 @@ fn prepared_and_strided() {
         case.check(&found, &keys, &values, BOUND, "prepared");
 
         let mut all = case.heads().to_vec();
-        all.push(("BLOCK", 64));
+        // One simdgroup, so that it goes round twice.
+        all.extend([("BLOCK", 64), ("SIMDGROUPS", 1)]);
         let kernel = Kernel::new("attention_strided", &all);
         let (mut partial, mut ml) = partials();
         kernel.run(
