@@ -4,6 +4,8 @@
 //! `cargo run --release -p lily-gpu --example gpu_bench -- FOLDER [decode=512,4096] [prefill=512,4096] [rounds=3] [steps=64]
 //! [eval=GOLDEN] [ablate] [ops] [explain] [sampled] [without=NAME] [context=N]`
 
+#![expect(clippy::print_stdout, reason = "what it measures is its output")]
+
 use lily_checkpoint::Checkpoint;
 use lily_engine::{
     Backend, DecodeStep, LogitsWanted, SamplingParams, TokenId, TokenMask,

@@ -3,6 +3,8 @@
 //!
 //! `cargo run -p lily-gpu --example plans -- FOLDER [sm_90a]`
 
+#![expect(clippy::print_stdout, reason = "what it measures is its output")]
+
 use lily_checkpoint::Checkpoint;
 use lily_gpu::{GpuBackend, GpuOptions, Switches, device::DryDevice};
 use lily_kernels::Platform;

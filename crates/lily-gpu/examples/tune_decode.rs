@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p lily-gpu --example tune_decode -- FOLDER [CONTEXT]`
 
+#![expect(clippy::print_stdout, reason = "what it measures is its output")]
+
 use lily_checkpoint::Checkpoint;
 use lily_gpu::{Device, Dispatch, GpuBackend, GpuModel, GpuOptions, Pass, Recording};
 use std::{error::Error, sync::Arc, time::Instant};

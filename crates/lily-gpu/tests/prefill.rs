@@ -9,7 +9,7 @@ use lily_gpu::{GpuBackend, GpuOptions, Optimisation, Switches, device::EmulatorD
 use lily_kernels::emulator::Checks;
 use std::sync::Arc;
 
-const TOKENS: usize = 21;
+const TOKENS: usize = 13;
 
 fn nano() -> Checkpoint {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nano");
@@ -54,7 +54,7 @@ fn check(checkpoint: &Checkpoint, backend: &mut GpuBackend, chunks: &[usize], wh
     let mut cpu =
         CpuBackend::new(checkpoint, &options).expect("a backend").with_forced_experts(Arc::new(choices));
     let distance = distance(&found, &logits(&mut cpu, &[count]));
-    println!("{what}: relative distance of the logits {distance:.2e}");
+    eprintln!("{what}: relative distance of the logits {distance:.2e}");
     assert!(distance <= 3e-2, "{what}: relative distance {distance:.2e}, at most 3e-2");
 }
 
@@ -67,7 +67,7 @@ fn backend(checkpoint: &Checkpoint, device: EmulatorDevice) -> GpuBackend {
 fn chunks_that_end_anywhere() {
     let checkpoint = nano();
     let mut backend = backend(&checkpoint, EmulatorDevice::new(Checks::Full));
-    for chunks in [&[TOKENS][..], &[1, 2, 17, 1]] {
+    for chunks in [&[TOKENS][..], &[1, 2, 9, 1]] {
         check(&checkpoint, &mut backend, chunks, &format!("chunks {chunks:?}"));
     }
 }
@@ -94,6 +94,6 @@ fn without_each_optimisation() {
     let wanted = logits(&mut backend, &[TOKENS]);
     backend.set_switches(Switches::without(&[Optimisation::GpuRouting]));
     let distance = distance(&logits(&mut backend, &[TOKENS]), &wanted);
-    println!("gpu-routing: relative distance of the logits {distance:.2e}");
+    eprintln!("gpu-routing: relative distance of the logits {distance:.2e}");
     assert!(distance <= 1e-3, "gpu-routing: relative distance {distance:.2e}, at most 1e-3");
 }

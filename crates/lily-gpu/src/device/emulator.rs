@@ -44,7 +44,6 @@ fn turn() -> MutexGuard<'static, ()> {
 
 impl Memory {
     /// The bytes, while the lock is held.
-    #[expect(clippy::mut_from_ref, reason = "the lock makes it exclusive")]
     fn bytes<'a>(&'a self, _turn: &'a mut MutexGuard<'static, ()>) -> &'a mut [u8] {
         // SAFETY: the lock is held and borrowed exclusively as long as the slice is.
         unsafe { &mut *self.0.get() }.as_mut()

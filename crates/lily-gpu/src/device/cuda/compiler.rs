@@ -63,6 +63,9 @@ impl Compiler {
     }
 }
 
+/// A kernel's name with the bytes of its machine code, or what the compiler said.
+pub type Compiled = (String, Result<usize, GpuError>);
+
 /// Compiles kernels for an architecture (as `sm_90a`) without a device, into the cache where a machine that has one finds
 /// them. Answers the bytes of each one's machine code, or what the compiler said.
 ///
@@ -72,7 +75,7 @@ pub fn compile_offline(
     architecture: &str,
     kernels: &[(Specialisation, String)],
     cache: Option<PathBuf>,
-) -> Result<Vec<(String, Result<usize, GpuError>)>, GpuError> {
+) -> Result<Vec<Compiled>, GpuError> {
     let compiler = Compiler::for_architecture(Cache::new(cache), architecture.to_owned())?;
     let one = |(specialisation, entry): &(Specialisation, String)| {
         let name = specialisation.key();

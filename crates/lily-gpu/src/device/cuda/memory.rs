@@ -94,7 +94,7 @@ impl Pinned {
     /// moment of the call.
     pub(super) fn peek(&self, offset: usize, out: &mut [u8]) {
         assert!(offset + out.len() <= self.bytes, "{} bytes at {offset} of {}", out.len(), self.bytes);
-        if offset % 4 == 0 && out.len() % 4 == 0 {
+        if offset.is_multiple_of(4) && out.len().is_multiple_of(4) {
             for (at, word) in out.chunks_exact_mut(4).enumerate() {
                 // SAFETY: inside the allocation, aligned to 4 (the allocation is to a page); volatile, because the
                 // device writes it.

@@ -15,7 +15,7 @@ mod launch;
 mod memory;
 mod queue;
 
-pub use compiler::compile_offline;
+pub use compiler::{Compiled, compile_offline};
 
 use super::{Device, Limits, Pass, Program, Ticket};
 use crate::{Buffer, GpuError, Kernel, Recording, View};
