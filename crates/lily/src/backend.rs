@@ -77,7 +77,16 @@ impl Profiled for GpuBackend {
     }
 
     fn settle(&mut self) -> Result<()> {
-        Ok(GpuBackend::settle(self)?)
+        Ok(Self::settle(self)?)
+    }
+
+    fn greedy_loop(
+        &mut self,
+        state: &mut Self::State,
+        first: TokenId,
+        steps: usize,
+    ) -> Option<Result<Vec<TokenId>>> {
+        self.has_device_loop().then(|| Ok(self.generate(state, first, steps)?))
     }
 }
 

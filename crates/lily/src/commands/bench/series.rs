@@ -101,7 +101,13 @@ mod tests {
     #[test]
     fn median_range_and_spread() {
         let rounds = [100, 50, 200].map(Duration::from_millis).to_vec();
-        let series = Series { shape: Shape::Prefill { tokens: 10 }, rounds, profile: None, distinct: None, without: None };
+        let series = Series {
+            shape: Shape::Prefill { tokens: 10 },
+            rounds,
+            profile: None,
+            distinct: None,
+            without: None,
+        };
         assert_eq!(series.rates(), [100.0, 200.0, 50.0]);
         assert_eq!((series.median(), series.range(), series.spread()), (100.0, (50.0, 200.0), 1.5));
         assert_eq!(median(&[4.0, 1.0]), 2.5);
