@@ -15,12 +15,13 @@ const BARRIERS: [&str; 4] = ["tg_barrier();", "tg_barrier_device();", "sg_barrie
 /// Barriers that may be taken out unnoticed: file, index, why.
 const DEAD: &[(&str, usize, &str)] = &[];
 
-/// Folders of kernels, with the test binary of each. Headers are tried in both.
+/// Folders of kernels, with the test binaries that run them. Headers and overrides are tried in both.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("", &["decode", "prefill"]),
     ("decode", &["decode"]),
     ("sample", &["sample"]),
     ("prefill", &["prefill"]),
+    ("cuda", &["decode", "prefill"]),
 ];
 
 struct Site {
