@@ -14,7 +14,7 @@ url = os.environ["LILY_URL"]
 examples = os.environ.get("LILY_FUZZ_EXAMPLES", "10")
 checks = "not_a_server_error,response_schema_conformance,content_type_conformance"
 command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--checks", checks]
-command += ["--phases", "examples,coverage,fuzzing", "--max-examples", examples, "--workers", "4"]
+command += ["--phases", "examples,coverage,fuzzing", "--max-examples", examples]
 command += ["--request-timeout", "300", "--no-color"]
 run = subprocess.run(command, capture_output=True, text=True)
 if run.returncode:

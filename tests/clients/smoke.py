@@ -29,7 +29,7 @@ SCRIPTS = [
     "load.py",
 ]
 # Options of scripts that also get the process id of their server; the load is a short one.
-OPTIONS = {"load.py": ["--seconds", os.environ.get("LILY_LOAD_SECONDS", "25")]}
+OPTIONS = {"load.py": ["--seconds", os.environ.get("LILY_LOAD_SECONDS", "20")]}
 
 
 # Most requests that are made from the document have no limit of tokens: a short context ends them.
