@@ -2,7 +2,7 @@
 //!
 //! - [`Device`]: buffers, kernels, submissions, on CUDA or (for tests) in an emulator on the CPU.
 //! - [`Recorder`]: what to launch in program order; dependency levels from what each launch reads and writes; a
-//!   [`Report`] of launches, levels and bytes before anything is run.
+//!   [`PlanReport`] of launches, levels and bytes before anything is run.
 
 mod backend;
 mod buffer;

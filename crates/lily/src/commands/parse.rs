@@ -60,9 +60,9 @@ pub(crate) struct ParseArgs {
 /// Where a text begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StartChoice {
-    /// Inside the thinking: the prompt ended in <think>
+    /// Inside the thinking: the prompt ended in `<think>`
     Thinking,
-    /// Behind the thinking: the prompt ended in </think>
+    /// Behind the thinking: the prompt ended in `</think>`
     Answer,
     /// The prompt says nothing of thinking
     Within,

@@ -1,10 +1,10 @@
 //! The prefill plan: a chunk of a prompt through all layers.
 //!
-//! Per layer, as in DESIGN's formulas: norm; input projection; mixer ([`gdn`] or [`attention`]); output projection onto the
-//! residual; norm; router, routing, grouped products with the experts' weights ([`moe`]). All activations between launches
+//! Per layer, norm; input projection; mixer (`gdn` or `attention`); output projection onto the
+//! residual; norm; router, routing, grouped products with the experts' weights (`moe`). All activations between launches
 //! are bf16, the residual stream, gates, router logits and recurrent state f32. Everything that a chunk needs lies in
 //! [`PrefillTemporaries`]; what stays behind is in [`StateBuffers`]. Which kernel file serves which product is decided in
-//! [`routes`], once per recording and by shape alone.
+//! `routes`, once per recording and by shape alone.
 
 mod attention;
 mod dequantise;
