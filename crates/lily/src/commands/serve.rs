@@ -2,6 +2,7 @@
 
 use crate::{
     cli::{GlobalOptions, Switch},
+    failure::Advice,
     load,
     printer::write_to,
     terminal::{Stream, Terminal},
@@ -86,6 +87,7 @@ pub(crate) struct ServeArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, options: &GlobalOptions, terminal: &Terminal) -> Result<ExitCode> {
+    check_keys(args)?;
     let engine = EngineOptions {
         max_running: args.parallel.max(1),
         max_waiting: args.queue,
@@ -116,13 +118,25 @@ pub(crate) fn run(args: &ServeArgs, options: &GlobalOptions, terminal: &Terminal
     Ok(ExitCode::SUCCESS)
 }
 
+/// An empty key is a variable that was not set (`--api-key "$KEY"`): who wanted a key must not get an open server.
+fn check_keys(args: &ServeArgs) -> Result<()> {
+    if args.api_key.iter().any(|key| key.trim().is_empty()) {
+        return Err(Advice::usage(
+            "--api-key (or LILY_API_KEY) is empty",
+            "give the key that clients must show, or leave --api-key away and LILY_API_KEY unset to ask for none",
+        )
+        .into());
+    }
+    Ok(())
+}
+
 fn config(args: &ServeArgs) -> ServerConfig {
     ServerConfig {
         host: args.host.clone(),
         port: args.port,
         aliases: args.alias.clone(),
         strict_model: args.strict_model,
-        api_keys: args.api_key.iter().filter(|key| !key.is_empty()).cloned().collect(),
+        api_keys: args.api_key.clone(),
         cors_origins: args.cors.clone(),
         allowed_hosts: args.allow_host.clone(),
         thinking: args.think.map(Switch::is_on),

@@ -1,6 +1,6 @@
 //! `lily serve`: starts, answers, ends.
 
-use crate::process::{done, lily};
+use crate::process::{Done, done, lily};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
@@ -85,6 +85,20 @@ fn keys_are_asked_for() {
     let server = Server::start(&["--api-key", "secret"]);
     let (status, _) = server.get("/v1/models");
     assert!(status.contains("401"), "{status}");
+}
+
+/// `--api-key "$UNSET"` once opened the server to everybody, and hid the warning that it does.
+#[test]
+fn an_empty_key_opens_no_server() {
+    let refused = |done: Done| {
+        assert_eq!(done.code, Some(2), "{done:#?}");
+        assert!(done.stderr.contains("--api-key") && done.stderr.contains("LILY_API_KEY"), "{done:#?}");
+    };
+    for keys in [&["--api-key", ""][..], &["--api-key", " "], &["--api-key", "secret", "--api-key="]] {
+        refused(done(["serve", "--port", "0", "--host", "0.0.0.0"].iter().chain(keys)));
+    }
+    let mut command = lily(["serve", "--port", "0"]);
+    refused(command.env("LILY_API_KEY", "").output().expect("the binary starts").into());
 }
 
 #[test]
