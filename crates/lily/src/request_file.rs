@@ -60,11 +60,55 @@ fn parse(text: &str) -> Result<RenderRequest> {
 /// Reads tool definitions: an array, or one definition alone.
 pub(crate) fn read_tools(path: &str) -> Result<Vec<Value>> {
     let value = Value::parse(&read_text(path)?).with_context(|| path.to_owned())?;
-    Ok(match value {
+    let tools = match value {
         Value::Array(tools) => tools,
         tool @ Value::Object(_) => vec![tool],
         _ => bail!("{path}: tools must be an array of definitions"),
-    })
+    };
+    check_tools(path, &tools)?;
+    Ok(tools)
+}
+
+/// Refuses what is no definition of a function, which the model would be shown and could not call; says where it stands.
+pub(crate) fn check_tools(path: &str, tools: &[Value]) -> Result<()> {
+    for (index, tool) in tools.iter().enumerate() {
+        check_tool(tool)
+            .map_err(|reason| Advice::new(format!("{path}: tools[{index}]{reason}"), TOOL_HINT))?;
+    }
+    Ok(())
+}
+
+const TOOL_HINT: &str = r#"expected {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", ...}}}"#;
+
+/// Both `{"type": "function", "function": {"name", "parameters"}}` and the function alone are definitions.
+fn check_tool(tool: &Value) -> Result<(), String> {
+    if tool.as_object().is_none() {
+        return Err(format!(" must be an object, not {}", tool.kind()));
+    }
+    let (function, place) = match tool.get("function") {
+        Some(function) => (function, ".function"),
+        None if tool.get("name").is_some() => (tool, ""),
+        None => return Err(".function is missing".to_owned()),
+    };
+    if function.as_object().is_none() {
+        return Err(format!("{place} must be an object, not {}", function.kind()));
+    }
+    // A name stands between `<function=` and `>` in the model's own format.
+    let legible = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '<' | '>');
+    match function.get("name") {
+        None => return Err(format!("{place}.name is missing")),
+        Some(Value::String(name)) if !name.is_empty() && name.chars().all(legible) => {}
+        Some(_) => {
+            return Err(format!("{place}.name must be text without blanks, control characters, < or >"));
+        }
+    }
+    for field in ["parameters", "input_schema"] {
+        let schema = function.get(field).filter(|schema| !schema.is_null());
+        if let Some(schema) = schema.filter(|schema| schema.as_object().is_none()) {
+            return Err(format!("{place}.{field} must be an object, not {}", schema.kind()));
+        }
+    }
+    Ok(())
 }
 
 /// Sets the template variable `enable_thinking`, unless there is nothing to say.
@@ -103,6 +147,28 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    /// `[1]` and `{"foo": 1}` were once accepted, and the model had no tools.
+    #[test]
+    fn what_is_no_tool_is_refused_with_its_place() {
+        let good = r#"{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}"#;
+        for fine in [good, r#"{"name": "f"}"#, r#"{"name": "f", "input_schema": {}, "parameters": null}"#] {
+            check_tools("t", &[Value::parse(fine).unwrap()]).unwrap();
+        }
+        for (tool, words) in [
+            ("1", "t: tools[1] must be an object"),
+            (r#"{"foo": 1}"#, "t: tools[1].function is missing"),
+            (r#"{"type": "function", "function": []}"#, "t: tools[1].function must be an object"),
+            (r#"{"function": {"parameters": {}}}"#, "t: tools[1].function.name is missing"),
+            (r#"{"function": {"name": "a b"}}"#, "t: tools[1].function.name must be text"),
+            (r#"{"function": {"name": ""}}"#, "t: tools[1].function.name must be text"),
+            (r#"{"name": "f", "parameters": 3}"#, "t: tools[1].parameters must be an object"),
+        ] {
+            let tools = [good, tool].map(|text| Value::parse(text).unwrap());
+            let error = check_tools("t", &tools).unwrap_err().to_string();
+            assert!(error.contains(words), "{tool}: {error}");
         }
     }
 }

@@ -101,7 +101,11 @@ enum Input {
 impl Input {
     fn read(args: &RunArgs, terminal: &Terminal) -> Result<Self> {
         let mut request = match &args.messages {
-            Some(path) => request_file::read(path)?,
+            Some(path) => {
+                let request = request_file::read(path)?;
+                request_file::check_tools(if path == "-" { "stdin" } else { path }, &request.tools)?;
+                request
+            }
             None => {
                 let text = prompt_text(&args.prompt, terminal)?;
                 if args.raw {

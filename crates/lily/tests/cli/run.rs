@@ -41,6 +41,24 @@ fn nano_calls_a_given_tool() {
 }
 
 #[test]
+fn what_is_no_tool_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tools.json");
+    let path = file.display().to_string();
+    for (text, words) in [("{\"foo\": 1}", "tools[0].function"), ("[1]", "tools[0] must be an object")] {
+        fs::write(&file, text).expect("written");
+        let done = done(["run", "--tools", &path, "Hi"]);
+        assert_eq!(done.code, Some(1), "{done:#?}");
+        let place = format!("{path}: {words}");
+        assert!(done.stderr.contains(&place) && done.stderr.contains("\nhint: "), "{done:#?}");
+    }
+    let request = r#"{"messages": [{"role": "user", "content": "Hi"}], "tools": [1]}"#;
+    let done = fed(["run", "--messages", "-"], request);
+    assert_eq!(done.code, Some(1), "{done:#?}");
+    assert!(done.stderr.contains("stdin: tools[0]"), "{done:#?}");
+}
+
+#[test]
 fn thinking_is_told_apart() {
     let object = done(["run", "--json", "-t", "0", "--think", "on", "Hi"]).success().json();
     let text = |key: &str| object[key].as_str().expect("a string").to_owned();
