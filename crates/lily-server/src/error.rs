@@ -120,6 +120,10 @@ impl ApiError {
                 Self { code: Some("shutting_down"), ..Self::overloaded(error.to_string(), retry_after) }
             }
             GenerationError::NothingToSample => Self::invalid("logit_bias", error),
+            // What a schema asks for shows in the end while it is followed.
+            GenerationError::Constraint(reason) => Self::bad_request(format!(
+                "the form that was asked for is too complex to be held to: {reason}"
+            )),
             _ => Self::internal(error.to_string()),
         }
     }

@@ -13,6 +13,7 @@ mod cases;
 mod chat;
 mod completions;
 mod constrained;
+mod endless;
 mod limits;
 mod log;
 mod messages;

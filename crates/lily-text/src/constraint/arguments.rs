@@ -3,7 +3,7 @@
 use super::lark::{Lark, any_of, literal};
 use super::schema::{join, resolve};
 use super::value::{self, free_text};
-use super::{Function, SchemaError, schema};
+use super::{Function, SchemaError, schema, soundness};
 use serde_json::Value;
 
 /// Keys of a schema of arguments that are followed.
@@ -47,6 +47,7 @@ pub(super) fn rule(function: &Function<'_>, guide: bool, lark: &mut Lark) -> Res
 
 /// A block whose arguments keep to the schema.
 fn guided(name: &str, root: &Value, lark: &mut Lark) -> Result<String, SchemaError> {
+    soundness::check(root)?;
     let (schema, path) = follow(root)?;
     let empty = serde_json::Map::new();
     let fields = schema.as_object().unwrap_or(&empty);

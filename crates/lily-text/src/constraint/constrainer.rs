@@ -5,7 +5,7 @@ use super::lark::Lark;
 use super::marker::Marker;
 use super::schema::{children, from_request, join, standalone};
 use super::vocabulary::Vocabulary;
-use super::{Function, Rules, RulesError, SchemaError, calls, json};
+use super::{Function, Rules, RulesError, SchemaError, calls, json, soundness};
 use crate::parser::Start;
 use crate::{TokenId, Tokenizer};
 use llguidance::api::{ParserLimits, TopLevelGrammar};
@@ -108,7 +108,7 @@ impl Constrainer {
     fn calls_or_answer(&self, rules: &Rules<'_>, opened: bool) -> Result<Matcher, RulesError> {
         // A call that is required keeps to its schema where it can.
         let first = match self.matcher(self.grammar(rules, opened, |_| rules.required)?) {
-            Ok(matcher) => return Ok(matcher),
+            Ok(matcher) => return self.behind_thinking(rules).map(|()| matcher),
             Err(error) => error,
         };
         let loose = |function: &Function<'_>| rules.required && !function.strict;
@@ -124,6 +124,16 @@ impl Constrainer {
         Err(self.blame(rules, &first))
     }
 
+    /// Looks at the schema of an answer that thinking comes before: the first mask of such an answer is that of the
+    /// line between them, and shows nothing of the schema.
+    fn behind_thinking(&self, rules: &Rules<'_>) -> Result<(), RulesError> {
+        let Some(schema) = rules.answer.filter(|_| rules.start == Start::Thinking && !rules.required) else {
+            return Ok(());
+        };
+        let schema = from_request(schema).map_err(RulesError::Answer)?;
+        self.fault_of(&schema).map_or(Ok(()), |error| Err(RulesError::Answer(error)))
+    }
+
     /// The grammar of what is not free; `guide` as for [`calls::rule`].
     fn grammar(
         &self,
@@ -135,6 +145,7 @@ impl Constrainer {
         let mut choices = Vec::new();
         if let Some(schema) = rules.answer.filter(|_| !rules.required) {
             let schema = from_request(schema).map_err(RulesError::Answer)?;
+            soundness::check(&schema).map_err(RulesError::Answer)?;
             choices.push(json::rule(&schema, &mut lark));
         }
         if rules.required || !rules.functions.is_empty() {

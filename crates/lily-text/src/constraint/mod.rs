@@ -24,6 +24,7 @@ mod json;
 mod lark;
 mod marker;
 mod schema;
+mod soundness;
 mod value;
 mod vocabulary;
 

@@ -1,0 +1,72 @@
+//! Schemas that no grammar can follow: refused by name before an answer begins, whether or not thinking comes first.
+
+use crate::app::app;
+use crate::cases::with;
+use serde_json::{Value, json};
+
+const CHAT: &str = "/v1/chat/completions";
+
+fn hi() -> Value {
+    json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 60})
+}
+
+fn schemas() -> Vec<(Value, &'static str)> {
+    vec![
+        (json!({"$ref": "#"}), "without an end"),
+        (json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}), "without an end"),
+        (
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+            "without an end",
+        ),
+        (
+            json!({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}),
+            "at properties.n: the schema refers to itself without an end",
+        ),
+        (json!({"type": "string", "pattern": "^(([a-z]{1,1000}){1,1000}){1,1000}$"}), "at pattern: "),
+        (json!({"type": "object", "properties": {"a": {"not": {}}}}), "at properties.a"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_answer() {
+    let app = app("Hm.\n</think>\n\n{}");
+    for (schema, reason) in schemas() {
+        let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+        for more in [json!({}), json!({"enable_thinking": false}), json!({"stream": true})] {
+            let reply = app.post(CHAT, &with(&with(&hi(), &json!({"response_format": format})), &more)).await;
+            assert_eq!(
+                (reply.status.as_u16(), &reply.json()["error"]["param"]),
+                (400, &json!("response_format.json_schema.schema")),
+                "{schema}: {}",
+                reply.body
+            );
+            assert!(reply.error().contains(reason), "{schema}: {}", reply.error());
+        }
+    }
+    let list = json!({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+        "required": ["next"]});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": list}});
+    assert_eq!(app.post(CHAT, &with(&hi(), &json!({"response_format": format}))).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_tool() {
+    let app = app("Hm.\n</think>\n\n<tool_call>\n<function=f>\n</function>\n</tool_call>");
+    for (schema, _) in schemas() {
+        let parameters = json!({"type": "object", "properties": {"a": schema}, "$defs": schema["$defs"], "required": ["a"]});
+        for strict in [true, false] {
+            for parameters in [&schema, &parameters] {
+                let function = json!({"name": "f", "parameters": parameters, "strict": strict});
+                let tools = json!([{"type": "function", "function": function}]);
+                for more in [json!({}), json!({"enable_thinking": false})] {
+                    let body = with(&with(&hi(), &json!({"tools": tools, "tool_choice": "required"})), &more);
+                    let reply = app.post(CHAT, &body).await;
+                    // Only a strict tool is a reason to refuse: arguments of others are then free.
+                    let refused = reply.status == 400;
+                    assert!(refused || reply.status == 200, "{body}: {}", reply.body);
+                    assert!(strict || !refused, "{body}: {}", reply.body);
+                }
+            }
+        }
+    }
+}
