@@ -7,6 +7,9 @@ use axum::http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use lily_text::json::Value;
 
+/// Bytes of a body that is read on the thread that serves its connection; larger ones would hold up others there.
+const READ_AT_ONCE: usize = 64 << 10;
+
 /// The body of a request as JSON.
 ///
 /// The content type is not asked for: clients forget it, and a page in a browser cannot get past the origin check by
@@ -30,7 +33,15 @@ pub(crate) async fn read_json(request: Request<Body>, server: &Server) -> Result
             return Err(ApiError::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
         }
     };
-    parse(&bytes, limits.json_depth)
+    let depth = limits.json_depth;
+    if bytes.len() <= READ_AT_ONCE {
+        return parse(&bytes, depth);
+    }
+    let failed = |_: &dyn std::error::Error| {
+        ApiError::internal("reading the body failed; this is a fault of the server")
+    };
+    let _place = server.readers.acquire().await.map_err(|error| failed(&error))?;
+    tokio::task::spawn_blocking(move || parse(&bytes, depth)).await.map_err(|error| failed(&error))?
 }
 
 fn too_large(limit: usize) -> ApiError {

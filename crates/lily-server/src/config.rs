@@ -84,6 +84,8 @@ pub struct Limits {
     pub choices: usize,
     /// Prompts of a completions request.
     pub prompts: usize,
+    /// Answers of one request: prompts times choices. More than the engine's queue holds could never be taken.
+    pub answers: usize,
     /// Stop strings of a request.
     pub stop_strings: usize,
     /// Bytes of one stop string.
@@ -124,6 +126,7 @@ impl Default for Limits {
             tools: 1_024,
             choices: 8,
             prompts: 32,
+            answers: 64,
             stop_strings: 16,
             stop_bytes: 1_024,
             logit_bias: 4_096,

@@ -36,6 +36,18 @@ impl Fields {
         }
     }
 
+    /// Refuses more than `most` fields.
+    pub(crate) fn check_count(&self, most: usize) -> Result<(), ApiError> {
+        if self.fields.len() <= most {
+            return Ok(());
+        }
+        let reason = format!("at most {most} fields are taken");
+        match self.path.as_str() {
+            "" => Err(ApiError::bad_request(format!("the body: {reason}"))),
+            path => Err(ApiError::invalid(path, reason)),
+        }
+    }
+
     /// A look at a field's value, if present and not null.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(key, value)| key == name && *value != Value::Null).map(|(_, value)| value)
@@ -117,16 +129,27 @@ pub(crate) fn number(path: &str, value: &Value, low: f64, high: f64) -> Result<f
 /// A whole number within `low..=high`; `5.0` is whole too.
 pub(crate) fn integer(path: &str, value: &Value, low: i64, high: i64) -> Result<i64, ApiError> {
     let number = match value {
-        Value::Integer(digits) => digits.parse::<i64>().ok(),
+        // What does not fit lies beyond the bound on its side.
+        Value::Integer(digits) => {
+            digits.parse::<i64>().unwrap_or(if digits.starts_with('-') { i64::MIN } else { i64::MAX })
+        }
+        Value::Float(number) if number.fract() != 0.0 => {
+            return Err(ApiError::invalid(path, "must be a whole number, without a fraction"));
+        }
         // Exactly representable as far as 2^53; beyond that a float says nothing certain about a whole number.
-        Value::Float(number) if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 => {
-            Some(*number as i64)
+        Value::Float(number) if number.abs() <= 9_007_199_254_740_992.0 => *number as i64,
+        Value::Float(_) => {
+            return Err(ApiError::invalid(path, "is too large; write a whole number in digits"));
         }
         other => return Err(wrong(path, "a whole number", other)),
     };
+    let fits = !matches!(value, Value::Integer(digits) if digits.parse::<i64>().is_err());
     match number {
-        Some(number) if (low..=high).contains(&number) => Ok(number),
-        _ if high == i64::MAX => Err(ApiError::invalid(path, format_args!("must be at least {low}"))),
+        number if fits && (low..=high).contains(&number) => Ok(number),
+        number if high == i64::MAX && number < low.max(0) => {
+            Err(ApiError::invalid(path, format_args!("must be at least {low}")))
+        }
+        _ if high == i64::MAX => Err(ApiError::invalid(path, format_args!("must be at most {high}"))),
         _ => Err(ApiError::invalid(path, format_args!("must be from {low} to {high}"))),
     }
 }

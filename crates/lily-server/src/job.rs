@@ -42,6 +42,39 @@ pub(crate) async fn start(
 ) -> Result<Vec<Turn>, ApiError> {
     server.check_open()?;
     let Request { input, sampling, max_tokens, stop, logprobs, choices, deadline, .. } = request;
+    let ends = deadline.and_then(|limit| Some((limit, origin.arrived.checked_add(limit)?)));
+    let prepared = prepare(server, input);
+    let (prompts, form, guide) = match ends {
+        Some((limit, ends)) => match tokio::time::timeout_at(ends.into(), prepared).await {
+            Ok(prepared) => prepared?,
+            Err(_) => return Err(ApiError::deadline(limit)),
+        },
+        None => prepared.await?,
+    };
+    let mut turns = Vec::with_capacity(prompts.len() * choices);
+    for prompt in prompts {
+        for choice in 0..choices {
+            let mut generation = GenerationRequest::new(prompt.ids.clone());
+            generation.max_tokens = max_tokens;
+            generation.snapshot_at.clone_from(&prompt.borders);
+            generation.sampling = sampling.clone();
+            // Choices of one request must differ although they share its seed.
+            generation.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
+            generation.stop_ids.clone_from(&server.model.stop_ids);
+            generation.stop.clone_from(&stop);
+            generation.logprobs = logprobs;
+            generation.deadline = ends.map(|(_, ends)| ends);
+            generation.constraint = guide.clone().map(|guide| Box::new(Guided(guide)) as _);
+            let (reader, single_call) = (form.reader(prompt.start), form.single_call);
+            let log = RequestLog::new(server, &origin);
+            turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
+        }
+    }
+    Ok(turns)
+}
+
+/// All that comes before a generation: the prompts, the form of their answers, and its guide.
+async fn prepare(server: &Arc<Server>, input: Input) -> Result<(Vec<Prompt>, Form, Option<Guide>), ApiError> {
     let (prompts, form) = match input {
         Input::Text(prompts, form) => {
             let ids = encode_plain(server, prompts).await?;
@@ -55,26 +88,7 @@ pub(crate) async fn start(
     };
     let start = prompts.first().map_or(Start::Raw, |prompt: &Prompt| prompt.start);
     let (form, guide) = guide(server, form, start).await?;
-    let mut turns = Vec::with_capacity(prompts.len() * choices);
-    for prompt in prompts {
-        for choice in 0..choices {
-            let mut generation = GenerationRequest::new(prompt.ids.clone());
-            generation.max_tokens = max_tokens;
-            generation.snapshot_at.clone_from(&prompt.borders);
-            generation.sampling = sampling.clone();
-            // Choices of one request must differ although they share its seed.
-            generation.sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(choice as u64));
-            generation.stop_ids.clone_from(&server.model.stop_ids);
-            generation.stop.clone_from(&stop);
-            generation.logprobs = logprobs;
-            generation.deadline = deadline.and_then(|limit| origin.arrived.checked_add(limit));
-            generation.constraint = guide.clone().map(|guide| Box::new(Guided(guide)) as _);
-            let (reader, single_call) = (form.reader(prompt.start), form.single_call);
-            let log = RequestLog::new(server, &origin);
-            turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
-        }
-    }
-    Ok(turns)
+    Ok((prompts, form, guide))
 }
 
 /// Where a conversation's prompt is worth a snapshot: before the answer's header (the same question again, or the next

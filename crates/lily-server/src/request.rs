@@ -21,6 +21,9 @@ use lily_engine::{SamplingParams, TokenId};
 use lily_text::json::Value;
 use std::time::Duration;
 
+/// Fields of a body. Each is looked for by its name, so that very many would take their time.
+const MAX_FIELDS: usize = 1_024;
+
 /// A request, parsed and checked.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -112,7 +115,17 @@ impl Request {
         let form = Form::plain(format::read_nested(&mut fields)?);
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         let logprobs = fields.integer("logprobs", 0, 20)?.map(|top| top as usize);
-        Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)
+        let count = prompts.len();
+        let request = Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)?;
+        let (most, choices) = (server.config.limits.answers, request.choices);
+        if count.saturating_mul(choices) > most {
+            let reason = format!(
+                "{count} prompts with {choices} choices each are {} answers; at most {most} are given to one request",
+                count.saturating_mul(choices)
+            );
+            return Err(ApiError::invalid("prompt", reason));
+        }
+        Ok(request)
     }
 
     /// Reads the parameters that have the same name on every OpenAI route.
@@ -154,7 +167,9 @@ impl Request {
 /// that the SDK unpacks it): its fields count as if they stood in the body, unless the body has them itself.
 pub(crate) fn body_fields(body: Value, server: &Server) -> Result<Fields, ApiError> {
     let mut fields = Fields::new("", body)?;
+    fields.check_count(MAX_FIELDS)?;
     if let Some(extra) = fields.object("extra_body")? {
+        extra.check_count(MAX_FIELDS)?;
         fields.adopt(extra);
     }
     if let Some(name) = fields.string("model")? {

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Large bodies that are read at a time: each takes a core, and several times its bytes.
+const LARGE_BODIES: usize = 2;
+
 /// The state behind the routes.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
@@ -20,6 +23,8 @@ pub(crate) struct Server {
     pub(crate) metrics: Arc<Metrics>,
     /// Responses kept for later requests.
     pub(crate) responses: Store,
+    /// Places for the reading of large bodies.
+    pub(crate) readers: tokio::sync::Semaphore,
     constrainer: OnceLock<Result<Constrainer, String>>,
     ids: RandomState,
     next_id: AtomicU64,
@@ -34,6 +39,7 @@ impl Server {
             model,
             draining: AtomicBool::new(false),
             metrics: Arc::default(),
+            readers: tokio::sync::Semaphore::new(LARGE_BODIES),
             constrainer: OnceLock::new(),
             ids: RandomState::new(),
             next_id: AtomicU64::new(0),

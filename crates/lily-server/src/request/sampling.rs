@@ -2,7 +2,7 @@
 
 use crate::Server;
 use crate::error::ApiError;
-use crate::fields::{Fields, number};
+use crate::fields::{Fields, integer, number};
 use lily_engine::{SamplingParams, TokenId};
 use lily_text::json::Value;
 
@@ -38,13 +38,26 @@ pub(crate) fn read(fields: &mut Fields, server: &Server) -> Result<SamplingParam
     if let Some(penalty) = fields.number("frequency_penalty", -2.0, 2.0)? {
         sampling.frequency_penalty = penalty as f32;
     }
-    if let Some(seed) = fields.integer("seed", i64::MIN, i64::MAX)? {
-        sampling.seed = Some(seed as u64);
+    if let Some(seed) = seed(fields)? {
+        sampling.seed = Some(seed);
     }
     if let Some(bias) = fields.take("logit_bias") {
         sampling.logit_bias = logit_bias(bias, server)?;
     }
     Ok(sampling)
+}
+
+/// `seed`: 64 bits, with a sign or without one.
+fn seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
+    match fields.take("seed") {
+        None => Ok(None),
+        Some(Value::Integer(digits)) => {
+            let signed = || digits.parse::<i64>().map(|seed| seed as u64);
+            let seed = digits.parse::<u64>().or_else(|_| signed());
+            seed.map(Some).map_err(|_| ApiError::invalid("seed", "must be a whole number of 64 bits"))
+        }
+        Some(other) => integer("seed", &other, i64::MIN, i64::MAX).map(|seed| Some(seed as u64)),
+    }
 }
 
 /// `{"token id": bias}`: keys are ids of tokens that exist, biases run from -100 (banned) to 100 (forced).

@@ -61,6 +61,107 @@ async fn json_faults_have_a_place_and_no_bytes_of_the_body() {
     assert!(reply.error().contains("nests deeper"), "{}", reply.error());
 }
 
+/// Large bodies are read elsewhere, and are answered alike.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies() {
+    let mut setup = Setup::new("Hello.");
+    setup.config.limits.body_bytes = 4 << 20;
+    setup.config.limits.json_depth = 8;
+    setup.script.context = 1 << 20;
+    let app = setup.start();
+    let text = "x ".repeat(50_000);
+    let whole = with(&hi(), &json!({"metadata": {"note": text}}));
+    assert_eq!(app.post(CHAT, &whole).await.status, 200);
+    let broken = format!("{{\n\"note\": \"{text}\", ");
+    let deep = format!("{{\"note\": \"{text}\", \"a\": {}", "[".repeat(20));
+    let bytes = [b"\"", text.as_bytes(), b"\xff\""].concat();
+    for (body, reason) in [
+        (broken.into_bytes(), "line 2"),
+        (deep.into_bytes(), "nests deeper"),
+        (bytes, "not UTF-8: line 1, column 100002"),
+    ] {
+        let reply = app.post_raw(CHAT, body).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.error().contains(reason), "{}", reply.error());
+    }
+    assert_eq!(app.post_raw(CHAT, " ".repeat(5 << 20)).await.status, 413);
+    let keys: serde_json::Map<String, Value> = (0..100_000).map(|k| (format!("k{k}"), json!(k))).collect();
+    for body in [Value::Object(keys.clone()), json!({"extra_body": keys})] {
+        let reply = app.post(CHAT, &body).await;
+        assert_eq!(reply.status, 400);
+        assert!(reply.error().contains("at most 1024 fields"), "{}", reply.error());
+    }
+}
+
+/// One worker serves everyone here: what holds it up holds up all.
+#[tokio::test]
+async fn a_large_body_holds_up_nobody() {
+    let app = app("Hello.");
+    let keys: Vec<String> = (0..400_000).map(|k| format!("\"k{k}\":1")).collect();
+    let body = format!("{{{}}}", keys.join(","));
+    let answered = std::sync::atomic::AtomicBool::new(false);
+    let large = async {
+        let reply = app.post_raw(CHAT, body).await;
+        assert_eq!(reply.status, 400);
+        assert!(answered.load(std::sync::atomic::Ordering::Relaxed), "the other was answered first");
+    };
+    let small = async {
+        assert_eq!(app.get("/health").await.status, 200);
+        answered.store(true, std::sync::atomic::Ordering::Relaxed);
+    };
+    tokio::join!(large, small);
+}
+
+/// A number beyond a bound is told which.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers() {
+    let app = app("Hello.");
+    for (body, reason) in [
+        (r#""max_tokens": 100000000000000000000"#, "max_tokens: must be at most 9223372036854775807"),
+        (r#""max_tokens": 0"#, "max_tokens: must be at least 1"),
+        (r#""max_tokens": -100000000000000000000"#, "max_tokens: must be at least 1"),
+        (r#""max_tokens": 1.5"#, "max_tokens: must be a whole number, without a fraction"),
+        (r#""max_tokens": "1""#, "max_tokens: must be a whole number, not a string"),
+        (r#""top_k": -2"#, "top_k: must be at least -1"),
+        (r#""n": 9"#, "n: must be from 1 to 8"),
+        (r#""seed": 18446744073709551616"#, "seed: must be a whole number of 64 bits"),
+        (r#""seed": 0.5"#, "seed: must be a whole number, without a fraction"),
+    ] {
+        let body = format!(r#"{{"messages": [{{"role": "user", "content": "Hi"}}], {body}}}"#);
+        let reply = app.post_raw(CHAT, body.clone()).await;
+        assert_eq!((reply.status.as_u16(), reply.error().as_str()), (400, reason), "{body}");
+    }
+    for seed in [json!(u64::MAX), json!(i64::MIN), json!(-1), json!(3.0)] {
+        assert_eq!(app.post(CHAT, &with(&hi(), &json!({"seed": seed}))).await.status, 200, "{seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_answers_than_can_wait() {
+    let app = app("Hello.");
+    let prompts = vec!["a"; 32];
+    let reply = app.post("/v1/completions", &json!({"prompt": prompts, "n": 3})).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["param"]), (400, &json!("prompt")));
+    assert!(reply.error().contains("96 answers; at most 64"), "{}", reply.error());
+    assert_eq!(app.engine.metrics().accepted, 0, "nothing was begun");
+    assert_eq!(app.post("/v1/completions", &json!({"prompt": prompts, "n": 2})).await.status, 200);
+}
+
+/// The deadline holds for what comes before the generation too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_before_the_generation() {
+    let app = app("{}");
+    let properties: serde_json::Map<String, Value> = (0..2_000)
+        .map(|k| (format!("k{k}"), json!({"type": "string", "pattern": "^[a-z]{1,40}$"})))
+        .collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+    let request = with(&hi(), &json!({"response_format": format, "deadline_seconds": 0.005}));
+    let reply = app.post(CHAT, &request).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (408, &json!("deadline_exceeded")));
+    assert_eq!(app.engine.metrics().accepted, 0, "no generation was begun");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn counts() {
     let mut setup = Setup::new("Hello.");
