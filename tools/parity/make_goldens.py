@@ -2,7 +2,7 @@
 """Makes the goldens that the parity tests read, with mlx-lm on the CPU in float32.
 
   make_goldens.py nano CHECKPOINT         tests/data/goldens/nano.safetensors and nano-greedy.json
-  make_goldens.py nano-long CHECKPOINT    tests/data/goldens/nano-long.safetensors
+  make_goldens.py nano-long CHECKPOINT    nano-long-mlx.safetensors, what make_long_golden.py is held to
   make_goldens.py activations CHECKPOINT  CHECKPOINT/lily-activations.safetensors, for a model of few layers
 
 Install requirements.txt first. README.md in this folder says what is stored and how long it takes.
@@ -82,7 +82,7 @@ def nano_long(folder, length):
     tokens = moby_dick(model)[:length]
     file = ReferenceFile(model.vocab_size, 2, **metadata(model="lily-nano", text="goldens/text/moby-dick.txt"))
     file.add("text", tokens, model.logits(tokens))
-    file.save(GOLDENS / "nano-long.safetensors")
+    file.save(Path("nano-long-mlx.safetensors"))
 
 
 def activations(folder):

@@ -55,7 +55,7 @@ impl CpuBackend {
         })?;
         let mut model = Model::new(checkpoint, options.precision)?;
         let pool = Pool::new(options.threads.unwrap_or_else(default_threads));
-        let weights = resident::place(&mut model, options.weights, pool.threads())?;
+        resident::place(&mut model, options.weights, pool.threads())?;
         let machine = Machine {
             scratch: WorkerLocal::new(pool.threads(), Scratch::default),
             pool,
@@ -70,7 +70,7 @@ impl CpuBackend {
         let head = Input::new(DECODE_ROWS, model.config.hidden_size, &model.hidden_forms, Product::Vector);
         Ok(Self {
             kv: KvShape::new(&model.config.attention, options.precision),
-            weights,
+            weights: options.weights,
             max_context: options.max_context.unwrap_or(limit).min(limit),
             prefill_chunk: options.prefill_chunk.unwrap_or(DEFAULT_PREFILL_CHUNK).max(1),
             model,

@@ -42,10 +42,8 @@ impl std::str::FromStr for Precision {
 /// Where the weights are while the model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WeightMemory {
-    /// Resident on Linux where the memory that is free holds them with room to spare, else mapped.
-    #[default]
-    Auto,
     /// Where the checkpoint has them, in a mapped file as a rule: there at once, and shared with other processes.
+    #[default]
     Mapped,
     /// Read once into memory of this process, aligned and in large pages: reads are faster, loading takes as long as reading
     /// the files.
@@ -55,7 +53,6 @@ pub enum WeightMemory {
 impl std::fmt::Display for WeightMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Auto => "auto",
             Self::Mapped => "mapped",
             Self::Resident => "resident",
         })

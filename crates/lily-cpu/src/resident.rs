@@ -14,30 +14,25 @@ const ALIGNMENT: usize = 64;
 /// The least that a thread takes at a time.
 const BLOCK: usize = 32 << 20;
 
-/// Moves the weights to where they are wanted; what was chosen.
+/// Moves the weights to where they are wanted.
 ///
 /// # Errors
 /// [`CpuError::Memory`]: no memory, or a file that cannot be read.
-pub(crate) fn place(
-    model: &mut Model,
-    wanted: WeightMemory,
-    threads: usize,
-) -> Result<WeightMemory, CpuError> {
-    let bytes: usize = model.linears_mut().map(|linear| linear.bytes()).sum();
-    let chosen = match wanted {
-        // Room to spare: an eighth more for what else the process needs.
-        WeightMemory::Auto => match available_memory() {
-            Some(free) if bytes + bytes / 8 <= free => WeightMemory::Resident,
-            _ => WeightMemory::Mapped,
-        },
-        wanted => wanted,
-    };
-    tracing::debug!(%wanted, %chosen, bytes, "memory of the weights");
-    if chosen == WeightMemory::Resident {
-        let parts = model.linears_mut().flat_map(Linear::parts_mut).collect();
-        move_together(parts, threads).map_err(CpuError::Memory)?;
+pub(crate) fn place(model: &mut Model, wanted: WeightMemory, threads: usize) -> Result<(), CpuError> {
+    if wanted == WeightMemory::Mapped {
+        return Ok(());
     }
-    Ok(chosen)
+    let bytes: usize = model.linears_mut().map(|linear| linear.bytes()).sum();
+    if let Some(free) = available_memory()
+        && bytes > free
+    {
+        let hint = "hint: leave them mapped";
+        return Err(CpuError::Memory(format!(
+            "{bytes} bytes of weights, {free} bytes of free memory\n{hint}"
+        )));
+    }
+    move_together(model.linears_mut().flat_map(Linear::parts_mut).collect(), threads)
+        .map_err(CpuError::Memory)
 }
 
 /// Copies all parts into one region and makes them shares of it.

@@ -197,7 +197,6 @@ fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
 
 fn weights(choice: WeightsChoice) -> WeightMemory {
     match choice {
-        WeightsChoice::Auto => WeightMemory::Auto,
         WeightsChoice::Mapped => WeightMemory::Mapped,
         WeightsChoice::Resident => WeightMemory::Resident,
     }

@@ -46,7 +46,7 @@ pub(crate) struct GlobalOptions {
     pub(crate) precision: Option<PrecisionChoice>,
 
     /// Where the CPU backend has the weights
-    #[arg(long, global = true, value_enum, default_value_t = WeightsChoice::Auto, value_name = "WHERE")]
+    #[arg(long, global = true, value_enum, default_value_t = WeightsChoice::Mapped, value_name = "WHERE")]
     pub(crate) weights: WeightsChoice,
 
     /// Longest context in tokens, prompt and answer together [default: the model's]
@@ -101,8 +101,6 @@ pub(crate) enum PrecisionChoice {
 /// Where the CPU backend has the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WeightsChoice {
-    /// Resident where the memory that is free holds them, else mapped
-    Auto,
     /// In the files, mapped: ready at once
     Mapped,
     /// Read into memory, in large pages: slower to load, faster to run
