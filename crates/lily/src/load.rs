@@ -80,7 +80,7 @@ impl Visitor for StartEngine<'_, '_> {
 
     fn visit<B: Profiled>(self, backend: B) -> Self::Output {
         let text = self.text.join().unwrap_or_else(|_| Err(anyhow!("the tokenizer's thread panicked")))?;
-        let stop_ids = text.stop_ids(self.checkpoint);
+        let stop_ids = text.stop_ids(self.checkpoint)?;
         let engine = Engine::start(backend, text.tokenizer.clone(), self.options);
         Ok((text, stop_ids, engine))
     }

@@ -1,7 +1,7 @@
 //! Which model: a folder that the user names, or the embedded nano; and its files.
 
 use crate::{embedded, failure::Advice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lily_checkpoint::Checkpoint;
 use lily_text::{ChatTemplate, TokenId, Tokenizer};
 use std::{
@@ -103,7 +103,13 @@ impl ModelSource {
             None => ("tokenizer_config.json", config.chat_template),
         };
         let template = source.map(|source| ChatTemplate::new(&source)).transpose().context(file)?;
-        let eos = config.eos_token.and_then(|spelling| tokenizer.token_id(&spelling));
+        let eos = config.eos_token.and_then(|spelling| {
+            let id = tokenizer.token_id(&spelling);
+            if id.is_none() {
+                tracing::warn!("tokenizer_config.json: eos_token {spelling:?} is no token of tokenizer.json");
+            }
+            id
+        });
         Ok(TextModel { tokenizer, template, eos })
     }
 
@@ -160,13 +166,32 @@ impl TextModel {
         })
     }
 
-    /// Every id that ends an answer: the union of generation_config.json, config.json and the tokenizer's own.
-    pub(crate) fn stop_ids(&self, checkpoint: &Checkpoint) -> Vec<TokenId> {
+    /// Every id that ends an answer: the union of generation_config.json, config.json and the tokenizer's own. An id
+    /// without a token is never sampled: it is told and left out, and if none is left, answers would never end.
+    pub(crate) fn stop_ids(&self, checkpoint: &Checkpoint) -> Result<Vec<TokenId>> {
         let named = checkpoint.generation.eos_token_ids.iter().chain(&checkpoint.config.eos_token_ids);
         let mut ids: Vec<TokenId> = named.map(|&id| TokenId(id)).chain(self.eos).collect();
         ids.sort_unstable();
         ids.dedup();
-        ids
+        let (reachable, unreachable): (Vec<TokenId>, Vec<TokenId>) =
+            ids.into_iter().partition(|&id| self.tokenizer.has_token(id));
+        let spelled = unreachable.iter().map(|TokenId(id)| id.to_string()).collect::<Vec<_>>().join(", ");
+        match (reachable.is_empty(), unreachable.is_empty()) {
+            (true, false) => Err(Advice::new(
+                format!("tokenizer.json has no token for any id that ends an answer ({spelled})"),
+                "answers would never end: take tokenizer.json, config.json and generation_config.json from one checkpoint",
+            )
+            .into()),
+            (true, true) => {
+                tracing::warn!("no file of the model names an eos_token: an answer ends at its limit only");
+                Ok(reachable)
+            }
+            (false, true) => Ok(reachable),
+            (false, false) => {
+                tracing::warn!("tokenizer.json has no token for some ids that end an answer ({spelled})");
+                Ok(reachable)
+            }
+        }
     }
 }
 
@@ -180,11 +205,21 @@ struct TokenizerConfig {
 impl TokenizerConfig {
     fn parse(json: Option<&[u8]>) -> Result<Self> {
         let Some(json) = json else { return Ok(Self::default()) };
-        let value: serde_json::Value = serde_json::from_slice(json).context("tokenizer_config.json")?;
+        const FILE: &str = "tokenizer_config.json";
+        let value: serde_json::Value = serde_json::from_slice(json).context(FILE)?;
+        if !value.is_object() {
+            bail!("{FILE}: not an object");
+        }
         let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
         let eos = &value["eos_token"];
         let eos_token = text(eos).or_else(|| text(&eos["content"]));
+        if eos_token.is_none() && !eos.is_null() {
+            bail!("{FILE}: `eos_token` must be text, or an object with text as `content`");
+        }
         let template = &value["chat_template"];
+        if !(template.is_null() || template.is_string() || template.is_array()) {
+            bail!("{FILE}: `chat_template` must be text, or a list of named templates");
+        }
         // Older files list several named templates.
         let named =
             || template.as_array()?.iter().find(|entry| entry["name"] == "default").map(|t| &t["template"]);
@@ -206,7 +241,12 @@ mod tests {
             "chat_template": [{"name": "rag", "template": "R"}, {"name": "default", "template": "T"}]}"#;
         assert_eq!(parse(listed), expected);
         assert_eq!(parse("{}"), TokenizerConfig::default());
-        assert!(TokenizerConfig::parse(Some(b"{")).is_err());
+        let damaged =
+            ["{", "[]", "3", r#"{"eos_token": 5}"#, r#"{"eos_token": {}}"#, r#"{"chat_template": 7}"#];
+        for text in damaged {
+            let error = TokenizerConfig::parse(Some(text.as_bytes())).unwrap_err();
+            assert!(format!("{error:#}").starts_with("tokenizer_config.json: "), "{text}: {error:#}");
+        }
     }
 
     #[test]

@@ -82,6 +82,10 @@ impl ChatTemplate {
     /// # Errors
     /// [`TemplateError::Broken`].
     pub fn new(source: &str) -> Result<Self, TemplateError> {
+        if source.trim().is_empty() {
+            // It would render every conversation to nothing.
+            return Err(TemplateError::Broken { line: 1, message: "the template is empty".to_owned() });
+        }
         Ok(ChatTemplate { inner: Arc::new(guard::GuardedTemplate::new(source)?) })
     }
 

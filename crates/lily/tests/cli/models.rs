@@ -53,7 +53,10 @@ fn a_broken_file_is_named() {
         ("generation_config.json", b"[", "generation_config.json"),
         ("tokenizer.json", b"{}", "tokenizer.json"),
         ("tokenizer_config.json", b"{", "tokenizer_config.json"),
+        ("tokenizer_config.json", b"[]", "tokenizer_config.json"),
+        ("tokenizer_config.json", b"{\"eos_token\": 5}", "tokenizer_config.json: `eos_token`"),
         ("chat_template.jinja", b"{% if %}", "line 1"),
+        ("chat_template.jinja", b" \n", "the template is empty"),
         ("model.safetensors", b"short", "model.safetensors"),
     ];
     for (file, bytes, words) in breaks {
@@ -66,6 +69,36 @@ fn a_broken_file_is_named() {
         let mut unique = lines.clone();
         unique.dedup();
         assert_eq!(lines, unique, "{file}: something is said twice");
+    }
+}
+
+/// Ids without a token are never sampled, so answers would go on to their limit.
+#[test]
+fn stop_ids_without_tokens_are_told_at_load() {
+    let folder = nano_copy(true);
+    let model = folder.path().display().to_string();
+    let edit = |file: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let path = folder.path().join(file);
+        let mut value = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
+        change(&mut value);
+        fs::write(path, value.to_string()).expect("written");
+    };
+    // Ids of another tokenizer beside one that is left.
+    edit("generation_config.json", &|value| value["eos_token_id"] = serde_json::json!([5119]));
+    edit("config.json", &|value| {
+        value["eos_token_id"] = serde_json::json!([5119]);
+        value["text_config"]["eos_token_id"] = serde_json::json!(5119);
+    });
+    let ask = ["run", "-t", "0", "--think", "off", "--model", &model, "Hi"];
+    let warned = done(ask).success();
+    assert!(warned.stderr.contains("WARN") && warned.stderr.contains("(5119)"), "{warned:#?}");
+    assert_eq!(warned.stdout, "Hello! How can I help you today?\n");
+
+    edit("tokenizer_config.json", &|value| value["eos_token"] = "<|nowhere|>".into());
+    let refused = done(ask);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    for words in ["no token for any id that ends an answer (5119)", "<|nowhere|>", "\nhint: "] {
+        assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
     }
 }
 
