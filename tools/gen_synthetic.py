@@ -10,7 +10,7 @@ stay finite and the router's top-k is close to uniform over the experts. It has 
                    [--backend numpy|torch] [--unpadded] [--sparse]
   gen_synthetic.py --count-only
 
-Without --config the dimensions are those of Qwen3.6-35B-A3B (19.6 GB); --layers 4 makes 2.3 GB. Writes DIR/config.json,
+Without --config the dimensions are those of Qwen3.6-35B-A3B (19.5 GB); --layers 4 makes 2.5 GB. Writes DIR/config.json,
 DIR/model-0000k-of-0000n.safetensors and DIR/model.safetensors.index.json. Needs numpy; torch only for --backend torch,
 which generates on the GPU when there is one. One seed gives the same bytes with one backend on one kind of device only.
 """
