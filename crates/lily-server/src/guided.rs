@@ -38,6 +38,11 @@ impl Form {
         Self::new(Vec::new(), ToolChoice::None, true, answer)
     }
 
+    /// True if an answer that is no call is held to a schema.
+    pub(crate) fn has_schema(&self) -> bool {
+        self.answer.is_some() && !self.is_required()
+    }
+
     fn is_required(&self) -> bool {
         matches!(self.choice, ToolChoice::Required | ToolChoice::Named(_))
     }

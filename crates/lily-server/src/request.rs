@@ -5,6 +5,7 @@
 //! API expect; fields that are known and would change the answer but cannot be honoured are refused unless they hold
 //! the value that asks for nothing ([`unsupported`]).
 
+pub(crate) mod foreign;
 pub(crate) mod format;
 pub(crate) mod prompts;
 pub(crate) mod sampling;
@@ -17,6 +18,7 @@ use crate::Server;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use crate::guided::Form;
+use foreign::Route;
 use lily_engine::{SamplingParams, TokenId};
 use lily_text::json::Value;
 use std::time::Duration;
@@ -85,6 +87,7 @@ impl Request {
     pub(crate) fn from_chat(body: Value, server: &Server) -> Result<Self, ApiError> {
         let limits = &server.config.limits;
         let mut fields = body_fields(body, server)?;
+        foreign::refuse(&fields, Route::Chat)?;
         unsupported::check_chat(&mut fields)?;
         let messages = messages(&mut fields, limits.messages)?;
         let tools = tools::read_tools(&mut fields, limits.tools)?;
@@ -110,6 +113,7 @@ impl Request {
     /// Without `max_tokens` an answer goes on to the end of the context, as on every other route.
     pub(crate) fn from_completions(body: Value, server: &Server) -> Result<Self, ApiError> {
         let mut fields = body_fields(body, server)?;
+        foreign::refuse(&fields, Route::Completions)?;
         unsupported::check_completions(&mut fields)?;
         let prompts = prompts::read(&mut fields, server)?;
         let form = Form::plain(format::read_nested(&mut fields)?);
@@ -139,7 +143,11 @@ impl Request {
         let limits = &server.config.limits;
         let sampling = sampling::read(&mut fields, server)?;
         let choices = fields.integer("n", 1, limits.choices as i64)?.unwrap_or(1) as usize;
-        let stop = stop_strings(&mut fields, "stop", server)?;
+        let form = match &input {
+            Input::Chat(conversation) => &conversation.form,
+            Input::Text(_, form) => form,
+        };
+        let stop = stop_strings(&mut fields, "stop", form, server)?;
         let stream = fields.boolean("stream")?.unwrap_or(false);
         let (mut include_usage, mut include_progress) = (false, false);
         if let Some(mut options) = fields.object("stream_options")? {
@@ -198,10 +206,12 @@ fn messages(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
     Ok(messages)
 }
 
-/// Stop strings: absent, one string, or a list; the empty string would end every answer at once and is refused.
+/// Stop strings: absent, one string, or a list; the empty string would end every answer at once and is refused. So are
+/// stop strings beside a form of the answer: one could cut it, and half a form would look like a whole one.
 pub(crate) fn stop_strings(
     fields: &mut Fields,
     name: &str,
+    form: &Form,
     server: &Server,
 ) -> Result<Vec<String>, ApiError> {
     let limits = &server.config.limits;
@@ -224,6 +234,10 @@ pub(crate) fn stop_strings(
             ));
         }
     };
+    if !strings.is_empty() && form.has_schema() {
+        let reason = "cannot be combined with an answer held to JSON, which it could cut; such an answer ends by itself";
+        return Err(ApiError::unsupported(path, reason));
+    }
     if strings.len() > limits.stop_strings {
         return Err(ApiError::invalid(
             path,

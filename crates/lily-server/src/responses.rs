@@ -35,12 +35,26 @@ pub(crate) async fn create(
     let stream = request.stream;
     let builder = Builder::new(Arc::clone(&server), terms);
     let origin = Origin { id: builder.id(), route: "responses", arrived };
-    let turns = job::start(&server, request, origin).await?;
+    let turns = job::start(&server, request, origin).await.map_err(of_input)?;
     if stream {
         let encoder = ResponseStream::new(builder);
         return Ok(streaming::respond(turns, encoder, server.config.limits.keep_alive));
     }
     Ok(Json(complete(turns, builder).await?).into_response())
+}
+
+/// A fault of the conversation in the words of this route, whose clients send no messages.
+fn of_input(error: ApiError) -> ApiError {
+    match &error.param {
+        Some(param) if param.starts_with("messages") => {
+            let message = match error.message.strip_prefix(param.as_str()) {
+                Some(reason) => format!("input{reason}"),
+                None => error.message.clone(),
+            };
+            ApiError { param: Some("input".to_owned()), message, ..error }
+        }
+        _ => error,
+    }
 }
 
 /// Runs the one turn to its end.

@@ -4,6 +4,7 @@ use super::content::read_messages;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::guided::Form;
+use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
 use crate::request::tools::{self, Tool, ToolChoice};
 use crate::request::{
@@ -21,20 +22,18 @@ impl Request {
     pub(crate) fn from_anthropic(body: Value, server: &Server) -> Result<Self, ApiError> {
         let limits = &server.config.limits;
         let mut fields = body_fields(body, server)?;
+        foreign::refuse(&fields, Route::Messages)?;
         check_unsupported(&mut fields)?;
         let messages = read_messages(&mut fields, limits.messages)?;
         let tools = read_tools(&mut fields, limits.tools)?;
         let (choice, parallel) = read_choice(&mut fields, &tools)?;
         let answer = read_output(&mut fields)?;
         let kwargs = read_kwargs(&mut fields, server)?;
-        let stop = stop_strings(&mut fields, "stop_sequences", server)?;
+        let form = Form::new(tools, choice, parallel, answer);
+        let stop = stop_strings(&mut fields, "stop_sequences", &form, server)?;
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         Ok(Self {
-            input: Input::Chat(Conversation {
-                messages,
-                kwargs,
-                form: Form::new(tools, choice, parallel, answer),
-            }),
+            input: Input::Chat(Conversation { messages, kwargs, form }),
             sampling: sampling::read(&mut fields, server)?,
             max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             stop,

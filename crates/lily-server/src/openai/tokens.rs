@@ -4,6 +4,7 @@ use crate::body::read_json;
 use crate::error::ApiError;
 use crate::fields::integer;
 use crate::job;
+use crate::request::foreign;
 use crate::request::{Input, Request, body_fields};
 use crate::state::Server;
 use axum::Json;
@@ -26,6 +27,7 @@ pub(crate) async fn tokenize(
         job::render(&server, conversation).await?.0.ids
     } else {
         let mut fields = body_fields(body, &server)?;
+        foreign::refuse_everywhere(&fields)?;
         let content = fields.string("content")?;
         let text =
             fields.string("prompt")?.or(content).ok_or_else(|| ApiError::invalid("prompt", "is missing"))?;

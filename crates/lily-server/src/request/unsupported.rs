@@ -11,7 +11,6 @@ pub(crate) fn check_chat(fields: &mut Fields) -> Result<(), ApiError> {
             return Err(ApiError::unsupported(name, "is the old form; send tools and tool_choice"));
         }
     }
-    check_guides(fields)?;
     for name in ["audio", "prediction", "web_search_options"] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, "is not supported by this server"));
@@ -48,16 +47,6 @@ pub(crate) fn check_completions(fields: &mut Fields) -> Result<(), ApiError> {
             "best_of",
             "every choice is returned; leave it out or send the value of n",
         ));
-    }
-    check_guides(fields)
-}
-
-/// Refuses what other local servers take as a grammar.
-fn check_guides(fields: &Fields) -> Result<(), ApiError> {
-    for name in ["guided_json", "guided_regex", "guided_choice", "guided_grammar", "grammar", "json_schema"] {
-        if fields.get(name).is_some() {
-            return Err(ApiError::unsupported(name, "is not supported by this server; see response_format"));
-        }
     }
     Ok(())
 }

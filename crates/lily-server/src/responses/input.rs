@@ -68,7 +68,7 @@ fn read_item(mut item: Fields, answer: &mut Answer, messages: &mut Vec<Value>) -
         "reasoning" => answer.think(&reasoning_of(&mut item)?, messages),
         "function_call" => {
             let name = required(&mut item, "name")?;
-            let arguments = Value::String(required(&mut item, "arguments")?);
+            let arguments = Value::String(arguments(&mut item)?);
             answer.calls.push(call(required(&mut item, "call_id")?, name, arguments));
         }
         "function_call_output" => {
@@ -139,6 +139,19 @@ fn reasoning_of(item: &mut Fields) -> Result<String, ApiError> {
         );
     }
     Ok(text)
+}
+
+/// The arguments of a call: JSON text of an object, or nothing where there are none.
+fn arguments(item: &mut Fields) -> Result<String, ApiError> {
+    let text = required(item, "arguments")?;
+    if text.trim().is_empty() {
+        return Ok(text);
+    }
+    match Value::parse(&text) {
+        Ok(Value::Object(_) | Value::Null) => Ok(text),
+        Ok(other) => Err(wrong(&item.at("arguments"), "JSON text of an object", &other)),
+        Err(error) => Err(ApiError::invalid(item.at("arguments"), format_args!("is not JSON: {error}"))),
+    }
 }
 
 /// A text, or text parts joined.

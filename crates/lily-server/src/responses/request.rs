@@ -4,6 +4,7 @@ use super::input;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::guided::Form;
+use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
 use crate::request::tools::{self, Tool};
 use crate::request::{
@@ -34,6 +35,7 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let limits = &server.config.limits;
     let mut fields = body_fields(body, server)?;
     let mut echo = echo(&fields);
+    foreign::refuse(&fields, Route::Responses)?;
     check_unsupported(&mut fields)?;
     let answer = read_text(&mut fields)?;
     let (carry_reasoning, text_logprobs) = read_include(&mut fields)?;
@@ -56,12 +58,13 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let sampling = sampling::read(&mut fields, server)?;
     echo.insert("temperature".to_owned(), sampling.temperature.into());
     echo.insert("top_p".to_owned(), sampling.top_p.into());
+    let stop = stop_strings(&mut fields, "stop", &form, server)?;
     let conversation = Conversation { messages: system::gather(messages), kwargs, form };
     let request = Request {
         input: Input::Chat(conversation),
         sampling,
         max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-        stop: stop_strings(&mut fields, "stop", server)?,
+        stop,
         logprobs,
         choices: 1,
         stream: fields.boolean("stream")?.unwrap_or(false),
@@ -96,6 +99,12 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, "is not a parameter of this route"));
         }
+    }
+    if let Some(mut options) = fields.object("stream_options")?
+        && options.boolean("include_progress")? == Some(true)
+    {
+        let reason = "is not supported on this route; see /v1/chat/completions";
+        return Err(ApiError::unsupported("stream_options.include_progress", reason));
     }
     unsupported::allow(fields, "truncation", &["disabled"])?;
     unsupported::allow(fields, "service_tier", &["auto", "default"])?;

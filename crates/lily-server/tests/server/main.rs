@@ -14,6 +14,7 @@ mod chat;
 mod completions;
 mod constrained;
 mod endless;
+mod foreign;
 mod limits;
 mod log;
 mod messages;

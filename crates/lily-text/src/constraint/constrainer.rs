@@ -215,10 +215,22 @@ impl Constrainer {
     }
 }
 
+/// Complaints that speak of the grammar library's own settings, and what its user can make of them.
+const WORDS: [(&str, &str); 4] = [
+    ("coerce_one_of", "oneOf cannot be enforced where its choices may overlap; use anyOf"),
+    ("'referencing' feature", "a $ref must lead to a place within this schema (#/$defs/NAME)"),
+    ("NoExtensionBias", "no answer can have this form"),
+    (
+        "too many expressions constructed",
+        "it is too complex: write smaller bounds of repetitions and lengths",
+    ),
+];
+
 /// The first line of a complaint, without its place in a grammar that its reader never saw.
 fn brief(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let line = line.rsplit_once("): ").map_or(line, |(_, rest)| rest);
+    let line = WORDS.iter().find(|(theirs, _)| line.contains(theirs)).map_or(line, |(_, ours)| ours);
     let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
     if line.is_empty() { "it cannot be enforced".to_owned() } else { line }
 }

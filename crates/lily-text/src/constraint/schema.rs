@@ -68,7 +68,11 @@ pub(super) fn children(schema: &Value) -> Vec<(String, &Value)> {
 
 /// A path and a step from there.
 pub(super) fn join(path: &str, step: &str) -> String {
-    if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") }
+    match (path, step) {
+        ("", step) => step.to_owned(),
+        (path, "") => path.to_owned(),
+        (path, step) => format!("{path}.{step}"),
+    }
 }
 
 /// A schema by itself: with the definitions of the root that it may refer to, and with the settings of its grammar.

@@ -136,3 +136,29 @@ fn any_schema_is_taken_or_refused() {
         prop_assert!(begun.elapsed() < Duration::from_secs(10), "{:?} for {schema:?}", begun.elapsed());
     });
 }
+
+/// Reasons are in the words of a schema's writer, not of the library behind.
+#[test]
+fn reasons_name_what_can_be_done() {
+    for (schema, tool, reason) in [
+        (
+            r#"{"oneOf": [{"type": "integer"}, {"type": "number"}]}"#,
+            false,
+            "oneOf cannot be enforced where its choices may overlap; use anyOf",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"$ref": "http://elsewhere/x"}}}"#,
+            false,
+            "a $ref must lead to a place within this schema (#/$defs/NAME)",
+        ),
+        (
+            r#"{"type": "object", "properties": {"x": 3}}"#,
+            true,
+            "at properties.x: a schema must be an object, true or false",
+        ),
+    ] {
+        let error = fault(schema, tool).to_string();
+        assert!(error.contains(reason), "{schema}: {error}");
+        assert!(!error.contains(".:"), "{schema}: {error}");
+    }
+}
