@@ -9,12 +9,12 @@ use crate::{
     request_file,
     terminal::{Stream, Terminal},
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use lily_engine::{
     Backend, LogitsWanted, TokenId,
-    evaluation::{self, Feed, ReferenceFile, log_sum_exp},
+    evaluation::{self, Feed, ReferenceFile, ReferenceFileError, log_sum_exp},
 };
 use serde_json::{Value, json};
 use std::{path::PathBuf, process::ExitCode};
@@ -69,7 +69,12 @@ pub(crate) fn run(args: &EvalArgs, options: &GlobalOptions, terminal: &Terminal)
     let source = ModelSource::locate(options.model.as_deref())?;
     let task = match (&args.reference, &args.text) {
         (Some(path), _) => {
-            Task::Reference(Box::new(ReferenceFile::read(path).with_context(|| path.display().to_string())?))
+            let file = ReferenceFile::read(path).map_err(|error| match error {
+                // It names the file itself.
+                ReferenceFileError::Io { .. } => anyhow::Error::new(error),
+                _ => anyhow::Error::new(error).context(path.display().to_string()),
+            })?;
+            Task::Reference(Box::new(file))
         }
         (None, Some(path)) => {
             let tokens = source.text()?.tokenizer.encode_plain(&request_file::read_text(path)?);

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result};
 use clap::Args;
 use lily_engine::EngineOptions;
-use lily_server::{Limits, Model, ServerConfig};
+use lily_server::{Limits, Model, ServeError, ServerConfig};
 use std::{
     net::SocketAddr,
     process::ExitCode,
@@ -111,11 +111,26 @@ pub(crate) fn run(args: &ServeArgs, options: &GlobalOptions, terminal: &Terminal
         // Registered before anything is announced: a signal is never missed.
         let shutdown = shutdown_signal().context("signal handlers")?;
         let announce = |address| announce(terminal, &described, args, address);
-        lily_server::serve(config(args), model, announce, shutdown).await.map_err(anyhow::Error::from)
+        lily_server::serve(config(args), model, announce, shutdown).await.map_err(no_server)
     })?;
     // Whatever still hangs on a connection is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Another port helps only where the port is at fault.
+fn no_server(error: ServeError) -> anyhow::Error {
+    use std::io::ErrorKind::{AddrInUse, PermissionDenied};
+    match &error {
+        ServeError::Bind { address, source } if !matches!(source.kind(), AddrInUse | PermissionDenied) => {
+            Advice::new(
+                format!("cannot listen on {address}: {source}"),
+                "--host takes an address or a name of this machine, such as 127.0.0.1, or 0.0.0.0 for all",
+            )
+            .into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// An empty key is a variable that was not set (`--api-key "$KEY"`): who wanted a key must not get an open server.

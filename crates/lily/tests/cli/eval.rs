@@ -92,3 +92,10 @@ fn a_reference_file_that_is_none_is_named() {
         assert!(done.stderr.contains(path), "{}", done.stderr);
     }
 }
+
+#[test]
+fn a_reference_that_is_not_there_is_named_once() {
+    let done = done(["eval", "--reference", "/no/such/reference"]);
+    assert_eq!(done.code, Some(1));
+    assert_eq!(done.stderr.matches("/no/such/reference").count(), 1, "{}", done.stderr);
+}

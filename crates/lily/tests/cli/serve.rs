@@ -109,3 +109,12 @@ fn an_address_that_is_taken_is_told() {
     assert_eq!(done.code, Some(1));
     assert!(done.stderr.contains(port) && done.stderr.contains("hint:"), "{}", done.stderr);
 }
+
+#[test]
+fn a_host_that_is_not_this_machine_is_told_as_such() {
+    // An address for documentation (RFC 5737): no machine has it.
+    let done = done(["serve", "--port", "0", "--host", "192.0.2.1"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("192.0.2.1:0") && done.stderr.contains("hint: --host"), "{}", done.stderr);
+    assert!(!done.stderr.contains("port with"), "{}", done.stderr);
+}
