@@ -1,6 +1,6 @@
 //! Schemas that no grammar can follow: refused by name before an answer begins, whether or not thinking comes first.
 
-use crate::app::app;
+use crate::app::{Setup, app};
 use crate::cases::with;
 use serde_json::{Value, json};
 
@@ -47,6 +47,29 @@ async fn of_an_answer() {
         "required": ["next"]});
     let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": list}});
     assert_eq!(app.post(CHAT, &with(&hi(), &json!({"response_format": format}))).await.status, 200);
+}
+
+/// What shows only while an answer is written is the request's fault all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_complex_in_the_end() {
+    let mut setup = Setup::new("\"abcdef\"");
+    // As good as no opinion: the draw is among all that is allowed.
+    setup.script.confidence = 0.5;
+    let app = setup.start();
+    let schema = json!({"type": "string", "pattern": "^([a-z]{1,100}){1,100}$"});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+    let random =
+        json!({"temperature": 1, "seed": 1, "top_k": 0, "max_tokens": 200, "enable_thinking": false});
+    let request = with(&with(&hi(), &json!({"response_format": format})), &random);
+    let reply = app.post(CHAT, &request).await;
+    assert_eq!(
+        (reply.status.as_u16(), &reply.json()["error"]["type"]),
+        (400, &json!("invalid_request_error"))
+    );
+    assert!(reply.error().contains("write smaller bounds"), "{}", reply.error());
+    let stream = app.post(CHAT, &with(&request, &json!({"stream": true}))).await;
+    let last = stream.chunks().pop().expect("an event");
+    assert_eq!(last["error"]["type"], "invalid_request_error", "{}", stream.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

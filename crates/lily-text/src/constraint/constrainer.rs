@@ -227,7 +227,7 @@ const WORDS: [(&str, &str); 4] = [
 ];
 
 /// The first line of a complaint, without its place in a grammar that its reader never saw.
-fn brief(error: &str) -> String {
+pub(super) fn brief(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let line = line.rsplit_once("): ").map_or(line, |(_, rest)| rest);
     let line = WORDS.iter().find(|(theirs, _)| line.contains(theirs)).map_or(line, |(_, ours)| ours);

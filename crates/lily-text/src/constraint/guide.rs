@@ -1,5 +1,6 @@
 //! A guide: what a generation may say next.
 
+use super::constrainer::brief;
 use super::marker::{Marker, Step};
 use crate::{TokenId, Tokenizer};
 use llguidance::Matcher;
@@ -122,5 +123,5 @@ impl Guide {
 }
 
 fn fault(error: impl std::fmt::Display) -> GuideError {
-    GuideError(error.to_string().lines().next().unwrap_or_default().to_owned())
+    GuideError(brief(&error.to_string()))
 }
