@@ -126,7 +126,9 @@ mod tests {
         };
         assert_eq!(seen(&sampling), [0, 1, 3, 4]);
         assert_eq!(seen(&Sampling { top_k: 2, ..sampling.clone() }), [1, 3]);
-        assert_eq!(seen(&Sampling { top_p: 0.4, ..sampling.clone() }), [1]);
+        // The best has e^0 of 1 + 1 + e^-1 + e^-2: 39.95 %.
+        assert_eq!(seen(&Sampling { top_p: 0.399, ..sampling.clone() }), [1]);
+        assert_eq!(seen(&Sampling { top_p: 0.4, ..sampling.clone() }), [1, 3]);
         assert_eq!(seen(&Sampling { min_p: 0.3, ..sampling.clone() }), [1, 3, 4]);
         assert_eq!(choose(&[f32::NEG_INFINITY; 3], &sampling, 0), None);
     }

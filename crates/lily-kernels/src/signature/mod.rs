@@ -147,9 +147,10 @@ mod tests {
         let names: Vec<(&str, Access)> =
             signature.bindings.iter().map(|b| (b.name.as_str(), b.access)).collect();
         let (read, both) = (Access::Read, Access::ReadWrite);
-        assert_eq!(names, [("w", read), ("scales", read), ("biases", read), ("x", read), ("y", both)]);
+        let inputs = ["w", "scales", "biases", "x", "next"].map(|name| (name, read));
+        assert_eq!(names, [&inputs[..], &[("y", both)]].concat());
         let params = signature.params.expect("parameters");
-        assert_eq!((params.index, params.size), (5, 8));
+        assert_eq!((params.index, params.size), (6, 16));
         assert_eq!(params.fields[0], ("rows".to_owned(), ScalarType::Uint));
         let error = gemv.signature("gemm").expect_err("no entry");
         assert_eq!(error.to_string(), "kernel file `gemv` has no entry point `gemm`");
