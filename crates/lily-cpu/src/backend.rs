@@ -170,12 +170,7 @@ impl Backend for CpuBackend {
         wanted: LogitsWanted<'_>,
     ) -> Result<(), BackendError> {
         self.check(state, tokens.iter())?;
-        if tokens.is_empty() || tokens.len() > self.prefill_chunk {
-            let (given, limit) = (tokens.len(), self.prefill_chunk);
-            return Err(BackendError::Device(format!(
-                "a prefill call takes 1 to {limit} tokens, {given} given"
-            )));
-        }
+        BackendError::check_prefill_length(tokens.len(), self.prefill_chunk)?;
         self.reserve_prefill(tokens.len())?;
         state.reserve(tokens.len())?;
         let Self { model, machine, rotary, head, prefill_buffers, .. } = self;

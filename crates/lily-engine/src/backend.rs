@@ -31,6 +31,19 @@ pub enum BackendError {
     Device(String),
 }
 
+impl BackendError {
+    /// An error unless a prefill call of `given` tokens is one that a backend with chunks of `limit` tokens takes.
+    ///
+    /// # Errors
+    /// [`BackendError::Device`], with both numbers.
+    pub fn check_prefill_length(given: usize, limit: usize) -> Result<(), Self> {
+        if (1..=limit).contains(&given) {
+            return Ok(());
+        }
+        Err(Self::Device(format!("a prefill call takes 1 to {limit} tokens, {given} given")))
+    }
+}
+
 /// The state of one sequence on a backend: KV rows, recurrent state, convolution windows and position. A value: it can
 /// be snapshotted, restored and dropped, and moves between threads.
 pub trait SequenceState: Send {

@@ -369,12 +369,7 @@ impl Backend for GpuBackend {
         wanted: LogitsWanted<'_>,
     ) -> Result<(), BackendError> {
         self.check(state.position, tokens.iter())?;
-        if tokens.is_empty() || tokens.len() > self.prefill_chunk {
-            let (given, limit) = (tokens.len(), self.prefill_chunk);
-            return Err(BackendError::Device(format!(
-                "a prefill call takes 1 to {limit} tokens, {given} given"
-            )));
-        }
+        BackendError::check_prefill_length(tokens.len(), self.prefill_chunk)?;
         Ok(self.read_chunk(state, tokens, wanted)?)
     }
 
