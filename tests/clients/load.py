@@ -3,9 +3,12 @@
     LILY_URL=http://127.0.0.1:8080 python tests/clients/load.py --clients 64 --seconds 600 [--pid SERVER]
 
 A warm-up of a tenth of the time comes first. Prints latencies, the answers by outcome and, with --pid, the server's memory
-before, after the warm-up and at the end. Fails if an answer was wrong in any other way than a full queue (503), if a stream
-stood still for longer than --stall seconds after its first token, if the server is not idle again at the end or has lost a
-generation, or if its memory has grown since the warm-up by more than --growth MiB.
+before, after the warm-up and at the end; and the longest that the engine let running streams wait, with its parts: at most
+one chunk of prompts lies between two tokens of a stream. Gaps are those of streams that ask for log-probabilities, where
+every token is a chunk of its own; elsewhere the reader of the answer may hold tokens back. Fails if an answer was wrong in
+any other way than a full queue (503), if a stream stood still for longer than --stall seconds after its first token, if the
+server is not idle again at the end or has lost a generation, or if its memory has grown since the warm-up by more than
+--growth MiB.
 """
 
 import argparse
@@ -56,11 +59,12 @@ def request(dice):
         "max_tokens": dice.randint(1, options.tokens),
         "stream": dice.random() < 0.7,
         "enable_thinking": dice.random() < 0.5,
+        "logprobs": dice.random() < 0.5,
         "stream_options": {"include_usage": True},
     }
 
 
-async def read_stream(response, started, hang_up_after):
+async def read_stream(response, started, hang_up_after, every_token):
     """Reads a stream, or a part of it; returns how it ended."""
     last, tokens, done = None, 0, False
     async for line in response.aiter_lines():
@@ -69,7 +73,7 @@ async def read_stream(response, started, hang_up_after):
         now = time.monotonic()
         if last is None:
             first_tokens.append(now - started)
-        else:
+        elif every_token:
             gaps.append(now - last)
         last, tokens = now, tokens + 1
         done = line == "data: [DONE]"
@@ -101,7 +105,8 @@ async def client(http, number, end):
                 elif response.status_code != 200:
                     faults.append(f"{response.status_code}: {await response.aread()}")
                 elif body["stream"]:
-                    outcomes[await read_stream(response, started, dice.randint(1, 10) if hang_up else 0)] += 1
+                    after = dice.randint(1, 10) if hang_up else 0
+                    outcomes[await read_stream(response, started, after, body["logprobs"])] += 1
                     totals.append(time.monotonic() - started)
                 else:
                     answer = json.loads(await response.aread())
@@ -120,6 +125,12 @@ def figures(name, values):
         print(f"{name}: median {cuts[49]:.3f} s, 95 % {cuts[94]:.3f} s, 99 % {cuts[98]:.3f} s, most {max(values):.3f} s ({len(values)})")
 
 
+async def counters(http):
+    """What the server has counted."""
+    lines = [line.split() for line in (await http.get(f"{url}/metrics")).text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
 async def idle(http):
     """Waits until nothing runs, and checks that every generation that was taken has come to some end."""
     for _ in range(100):
@@ -129,8 +140,7 @@ async def idle(http):
         await asyncio.sleep(0.1)
     else:
         faults.append(f"not idle: {health}")
-    lines = [line.split() for line in (await http.get(f"{url}/metrics")).text.splitlines() if not line.startswith("#")]
-    count = {name: float(value) for name, value in lines}
+    count = await counters(http)
     ended = sum(count[f"lily_{end}_total"] for end in ("finished", "failed", "cancelled"))
     if count["lily_accepted_total"] != ended:
         faults.append(f"{count['lily_accepted_total']:.0f} generations were taken and {ended:.0f} ended")
@@ -151,10 +161,15 @@ async def main():
         for kept in (outcomes, first_tokens, gaps, totals):
             kept.clear()
         after = await run(http, options.seconds * 0.9, 0)
+        count = await counters(http)
     print(dict(outcomes))
     figures("to the first token", first_tokens)
     figures("between tokens", gaps)
     figures("whole answers", totals)
+    parts = {part: count[f"lily_longest_round_{part}seconds"] for part in ("", "prefill_", "decode_", "sampling_")}
+    print("longest round of the engine: " + ", ".join(f"{part.strip('_') or 'all'} {value:.3f} s" for part, value in parts.items()))
+    waits = {name[len("lily_inter_token_latency_seconds_bucket") :]: value for name, value in count.items() if "inter_token_latency_seconds_bucket" in name}
+    print("tokens of the engine within seconds:", waits)
     if options.pid:
         print(f"memory: {before:.0f} MiB before, {warm:.0f} MiB after the warm-up, {after:.0f} MiB at the end")
     if gaps and max(gaps) > options.stall:

@@ -29,7 +29,7 @@ pub use constraint::{ConstraintError, TokenConstraint};
 pub use engine::{Engine, EngineOptions, Generation, SubmitError};
 pub use event::{Event, FinishReason, GenerationError, TokenLogprob, Usage};
 pub use lily_text::TokenId;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Round};
 pub use request::{CancelToken, GenerationRequest};
 pub use sampler::{Choice, Sampler};
 pub use sampling_params::{SamplingError, SamplingParams};

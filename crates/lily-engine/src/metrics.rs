@@ -48,4 +48,47 @@ pub struct Metrics {
     pub decode_time: Duration,
     /// Time choosing tokens.
     pub sampling_time: Duration,
+    /// The longest round in which a stream waited for its next token, and what it was spent on.
+    pub longest_round: Round,
+}
+
+/// One round of the engine: at most one chunk of prompts is read, and every sequence that has been read gets a token. So
+/// it is how long a stream waits between two of its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Round {
+    /// All of it.
+    pub total: Duration,
+    /// In the backend's prefill.
+    pub prefill: Duration,
+    /// In the backend's decode.
+    pub decode: Duration,
+    /// Choosing tokens.
+    pub sampling: Duration,
+}
+
+impl Metrics {
+    /// Takes note of a round that began when these counters were `before`, and took `total`.
+    pub(crate) fn end_round(&mut self, before: &RoundStart, total: Duration) {
+        if total > self.longest_round.total {
+            self.longest_round = Round {
+                total,
+                prefill: self.prefill_time.saturating_sub(before.prefill),
+                decode: self.decode_time.saturating_sub(before.decode),
+                sampling: self.sampling_time.saturating_sub(before.sampling),
+            };
+        }
+    }
+
+    /// The counters that a round adds to.
+    pub(crate) fn start_round(&self) -> RoundStart {
+        RoundStart { prefill: self.prefill_time, decode: self.decode_time, sampling: self.sampling_time }
+    }
+}
+
+/// Counters at the start of a round.
+pub(crate) struct RoundStart {
+    prefill: Duration,
+    decode: Duration,
+    sampling: Duration,
 }

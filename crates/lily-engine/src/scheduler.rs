@@ -64,10 +64,15 @@ impl<B: Backend> Scheduler<B> {
                 }
                 return None;
             }
+            let streams = self.sequences.iter().any(Sequence::is_decoding);
+            let (clock, before) = (Instant::now(), self.metrics.start_round());
             self.drop_unwanted();
             self.prefill_round();
             self.decode_round();
             self.sequences.retain(|sequence| !sequence.ended);
+            if streams {
+                self.metrics.end_round(&before, clock.elapsed());
+            }
             self.publish();
             if let Some(reason) = self.backend.broken() {
                 let reason = reason.to_owned();

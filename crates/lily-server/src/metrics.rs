@@ -158,6 +158,30 @@ fn render(server: &Server) -> String {
             "Time choosing tokens.",
             engine.sampling_time.as_secs_f64(),
         ),
+        (
+            "lily_longest_round_seconds",
+            "gauge",
+            "The longest that running streams waited for their next tokens.",
+            engine.longest_round.total.as_secs_f64(),
+        ),
+        (
+            "lily_longest_round_prefill_seconds",
+            "gauge",
+            "Time in prefill of that round.",
+            engine.longest_round.prefill.as_secs_f64(),
+        ),
+        (
+            "lily_longest_round_decode_seconds",
+            "gauge",
+            "Time in decode of that round.",
+            engine.longest_round.decode.as_secs_f64(),
+        ),
+        (
+            "lily_longest_round_sampling_seconds",
+            "gauge",
+            "Time choosing tokens in that round.",
+            engine.longest_round.sampling.as_secs_f64(),
+        ),
     ] {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
