@@ -57,7 +57,7 @@ impl CpuBackend {
         let pool = Pool::new(options.threads.unwrap_or_else(default_threads));
         resident::place(&mut model, options.weights, pool.threads())?;
         let machine = Machine {
-            scratch: WorkerLocal::new(pool.threads(), Scratch::default),
+            scratch: WorkerLocal::new(pool.threads(), || Scratch::new(&model.config, DECODE_ROWS)),
             pool,
             kernels,
             precision: options.precision,

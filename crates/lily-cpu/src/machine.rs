@@ -38,7 +38,7 @@ impl Machine {
     /// Parts of a region over `bytes` of work in `units` equal units: units per task, so that a task is neither so
     /// small that taking it costs, nor so large that threads wait for the last one.
     pub(crate) fn units_per_task(&self, units: usize, bytes: usize) -> usize {
-        const TASK: usize = 64 << 10;
+        const TASK: usize = 256 << 10;
         let by_size = (units * TASK).checked_div(bytes).unwrap_or(units).max(1);
         let by_threads = units.div_ceil(self.pool.threads() * 4).max(1);
         by_size.min(by_threads)

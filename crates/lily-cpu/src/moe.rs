@@ -12,9 +12,15 @@ use crate::{
     simd::{GEMM_ROWS, Kernels},
 };
 
-/// Inner columns of one task: with many rows more, since their activations are gathered once per task.
-const fn inner_columns(rows: usize) -> usize {
-    if rows == 1 { 2 * GEMM_ROWS } else { 4 * GEMM_ROWS }
+/// Inner columns of one task: many, since activations are gathered and runs of weights begun once per task, but for one
+/// row, where the chosen experts are all there is, no more than leave each thread some tasks.
+fn inner_columns(rows: usize, columns: usize, threads: usize) -> usize {
+    const MOST: usize = 4 * GEMM_ROWS;
+    if rows > 1 {
+        MOST
+    } else {
+        (columns / (16 * threads)).next_multiple_of(GEMM_ROWS).clamp(GEMM_ROWS, MOST)
+    }
 }
 
 /// `x += moe(norm(x))` for the first `rows` rows of the residual stream.
@@ -64,7 +70,7 @@ fn expert_in(machine: &mut Machine, weights: &Moe, rows: usize, buffers: &mut Bu
     let Buffers { hidden, inner, shared, routing, shared_gate, identity, .. } = buffers;
     let (hidden, routing, kernels) = (&*hidden, &*routing, machine.kernels);
     let width = inner.cols();
-    let block = inner_columns(rows);
+    let block = inner_columns(rows, routing.entries.len() * width, machine.pool.threads());
     let blocks = width.div_ceil(block);
     let parts = Rectangles::new(inner.exact_mut(routing.entries.len()), width, block, &routing.groups);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
@@ -144,22 +150,28 @@ fn expert_out(machine: &mut Machine, hidden: usize, weights: &Moe, rows: usize, 
     let parts = Columns::new(&mut x[..rows * hidden], hidden, block);
     machine.pool.for_each(parts, &mut machine.scratch, |index, mut out, scratch| {
         let [sums] = scratch.take([most * GEMM_ROWS]);
-        for at in (0..out.width()).step_by(GEMM_ROWS) {
-            let count = GEMM_ROWS.min(out.width() - at);
-            let outputs = index * block + at..index * block + at + count;
-            for group in &routing.groups {
-                let down = &weights.experts[routing.expert(group)].down;
-                let sums = &mut sums[..group.len() * GEMM_ROWS];
-                inner.products(kernels, down, outputs.clone(), group.clone(), sums);
+        let blocks =
+            |width: usize| (0..width).step_by(GEMM_ROWS).map(move |at| at..width.min(at + GEMM_ROWS));
+        // Expert by expert, so that each one's rows are read in one run.
+        for group in &routing.groups {
+            let down = &weights.experts[routing.expert(group)].down;
+            let sums = &mut sums[..group.len() * GEMM_ROWS];
+            for columns in blocks(out.width()) {
+                let outputs = index * block + columns.start..index * block + columns.end;
+                inner.products(kernels, down, outputs, group.clone(), sums);
                 for (route, sums) in routing.entries[group.clone()].iter().zip(sums.chunks_exact(GEMM_ROWS)) {
-                    let out = &mut out.row_mut(route.row as usize)[at..at + count];
-                    kernels.accumulate(&sums[..count], route.weight, out);
+                    let out = &mut out.row_mut(route.row as usize)[columns.clone()];
+                    kernels.accumulate(&sums[..columns.len()], route.weight, out);
                 }
             }
-            let sums = &mut sums[..rows * GEMM_ROWS];
+        }
+        let sums = &mut sums[..rows * GEMM_ROWS];
+        for columns in blocks(out.width()) {
+            let outputs = index * block + columns.start..index * block + columns.end;
             shared.products(kernels, &weights.shared.down, outputs, 0..rows, sums);
             for (row, sums) in sums.chunks_exact(GEMM_ROWS).enumerate() {
-                kernels.accumulate(&sums[..count], shared_gate[row], &mut out.row_mut(row)[at..at + count]);
+                let out = &mut out.row_mut(row)[columns.clone()];
+                kernels.accumulate(&sums[..columns.len()], shared_gate[row], out);
             }
         }
     });

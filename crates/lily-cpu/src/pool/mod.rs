@@ -14,12 +14,13 @@ pub(crate) use local::WorkerLocal;
 pub(crate) use split::{Chunks, Columns, Each, Rectangles, SplitMut, Tile};
 
 use std::{
+    any::Any,
     cell::UnsafeCell,
     hint::spin_loop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -52,7 +53,9 @@ struct Shared {
     sleepers: Line<AtomicUsize>,
     /// Written only by the owner of the pool while no region is open and no worker has joined one.
     job: UnsafeCell<Option<Job>>,
-    panic: Mutex<Option<Box<dyn std::any::Any + Send>>>,
+    /// Set once `panic` holds something: the lock is taken then alone.
+    panicked: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 // SAFETY: `job` is the only field that is not `Sync`. It is written while the state word says closed with no worker
@@ -76,6 +79,7 @@ impl Pool {
             next: Line(AtomicUsize::new(0)),
             sleepers: Line(AtomicUsize::new(0)),
             job: UnsafeCell::new(None),
+            panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
         let workers = (1..threads.max(1))
@@ -129,10 +133,8 @@ impl Pool {
             // A worker that lost its core needs ours.
             if spins > 10_000 { std::thread::yield_now() } else { spin_loop() }
         }
-        if let Err(panic) = outcome {
-            resume_unwind(panic);
-        }
-        if let Some(panic) = shared.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+        let theirs = shared.take_panic();
+        if let Some(panic) = outcome.err().or(theirs) {
             resume_unwind(panic);
         }
     }
@@ -192,6 +194,16 @@ impl Drop for Pool {
 }
 
 impl Shared {
+    /// What a worker's task panicked with in the region that has just ended. Takes no lock where none did.
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        // A worker sets the flag before it leaves, and the region waited for that.
+        if !self.panicked.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.panicked.store(false, Ordering::Relaxed);
+        self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
     fn take_tasks(&self, worker: usize, tasks: usize, task: &Task<'_>) {
         loop {
             let index = self.next.0.fetch_add(1, Ordering::Relaxed);
@@ -225,6 +237,7 @@ impl Shared {
                 if let Err(panic) = outcome {
                     self.next.0.store(tasks, Ordering::Relaxed);
                     *self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(panic);
+                    self.panicked.store(true, Ordering::Relaxed);
                 }
             }
             self.state.0.fetch_sub(1, Ordering::Release);

@@ -9,8 +9,25 @@ use crate::{activations::QuantRow, linear::AffineView};
 use core::arch::x86_64::*;
 use std::ops::Range;
 
-/// Bytes ahead of the current row that are fetched: rows follow each other in memory.
+/// How many bytes ahead codes are fetched: rows follow each other in memory. Into the second level of cache, since the first
+/// has too few buffers for lines that are under way.
 const PREFETCH: usize = 4096;
+
+/// Fetches the scales and biases that belong to the codes [`PREFETCH`] bytes ahead of a row's `column`.
+///
+/// # Safety
+/// SSE.
+#[inline(always)]
+unsafe fn prefetch_scales(w: &AffineView<'_>, row: usize, column: usize) {
+    let group = (row * w.cols + column + 2 * PREFETCH) / w.group;
+    let scale = w.scales.as_ptr().wrapping_add(group * w.scale_type.size());
+    let bias = w.biases.as_ptr().wrapping_add(group * w.bias_type.size());
+    // SAFETY: a prefetch may name any address.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T1>(scale.cast());
+        _mm_prefetch::<_MM_HINT_T1>(bias.cast());
+    }
+}
 
 /// # Safety
 /// As [`crate::simd::Simd::gemv_i8`]; units of `UNIT` columns, split in blocks of 128.
@@ -37,6 +54,7 @@ pub(super) unsafe fn gemv<const UNIT: usize>(
             let codes = w.codes.as_ptr().add(row * row_bytes);
             let (mut sum, mut bias_sum) = (_mm512_setzero_ps(), _mm512_setzero_ps());
             for unit in (0..units).step_by(16) {
+                prefetch_scales(w, row, unit * UNIT);
                 let (scale, bias) = unit_scales::<UNIT>(w, row, unit);
                 bias_sum = _mm512_fmadd_ps(bias, _mm512_loadu_ps(sums.add(unit)), bias_sum);
                 let scale = _mm512_mul_ps(scale, _mm512_loadu_ps(scales.add(unit)));
@@ -46,7 +64,7 @@ pub(super) unsafe fn gemv<const UNIT: usize>(
                 let mut column = begin;
                 while column + 128 <= end {
                     let p = codes.add(column / 2);
-                    _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(PREFETCH).cast());
+                    _mm_prefetch::<_MM_HINT_T1>(p.wrapping_add(PREFETCH).cast());
                     let packed = _mm512_loadu_si512(p.cast());
                     let even = _mm512_and_si512(packed, low);
                     let odd = _mm512_and_si512(_mm512_srli_epi16::<4>(packed), low);
