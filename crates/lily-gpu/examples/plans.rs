@@ -1,52 +1,90 @@
-//! A checkpoint's plans without a device: launches, dependency levels and bytes; and, with an architecture, every kernel of
-//! them through NVRTC into the cache of compiled kernels, where a machine with a GPU finds them.
+//! Plans without a device: launches, dependency levels, bytes and faults.
 //!
-//! `cargo run -p lily-gpu --example plans -- FOLDER [sm_90a]`
+//! ```text
+//! cargo run -p lily-gpu --example plans                       the full-size model on Metal, as docs/plans.md tells it
+//! cargo run -p lily-gpu --example plans -- --write            the same into docs/plans.md
+//! cargo run -p lily-gpu --example plans -- FOLDER             a checkpoint's plans for Hopper
+//! cargo run -p lily-gpu --example plans -- FOLDER apple8      for a family of Apple's GPUs
+//! cargo run -p lily-gpu --example plans -- FOLDER sm_90a      also every kernel of them through NVRTC, into the cache of
+//!                                                             compiled kernels, where a machine with a GPU finds them
+//! ```
 
 #![expect(clippy::print_stdout, reason = "what it measures is its output")]
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use lily_checkpoint::Checkpoint;
-use lily_gpu::{GpuBackend, GpuOptions, Switches, device::DryDevice};
+use lily_gpu::{
+    Optimisation, Switches,
+    check::{AppleFamily, Checker, Plans, Rules},
+    device::DryDevice,
+};
 use lily_kernels::Platform;
 use std::{error::Error, sync::Arc};
+use support::{FullSize, page};
 
-fn main() -> Result<(), Box<dyn Error>> {
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: plans FOLDER [ARCHITECTURE]".into());
-    };
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => {
+            println!("{}", page::generate(&FullSize::new()));
+            Ok(())
+        }
+        ["--write"] => write(),
+        [folder] => tell(folder, None),
+        [folder, target] => tell(folder, Some(target)),
+        _ => Err("usage: plans [--write | FOLDER [TARGET]]".into()),
+    }
+}
+
+fn write() -> Outcome {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans.md");
+    let text = std::fs::read_to_string(path)?;
+    let replaced =
+        page::replaced(&text, &page::generate(&FullSize::new())).ok_or("docs/plans.md has no markers")?;
+    std::fs::write(path, replaced)?;
+    Ok(())
+}
+
+fn tell(folder: &str, target: Option<&str>) -> Outcome {
     let checkpoint = Checkpoint::open(folder.as_ref())?;
-    let device = Arc::new(DryDevice::new(Platform::Cuda));
-    let options = GpuOptions { switches: Switches::default(), ..GpuOptions::default() };
-    let mut backend = GpuBackend::new(device.clone(), &checkpoint, &options)?;
-    println!("{}\n", backend.memory_plan());
-    for context in [511, 4096, 32_768, 131_072] {
-        println!("a token after {context}\n{}\n", backend.explain_decode(context)?);
+    let family = target.and_then(|target| target.parse::<AppleFamily>().ok());
+    let device = Arc::new(match family {
+        Some(family) => DryDevice::apple(family.smallest()),
+        None => DryDevice::new(Platform::Cuda),
+    });
+    let mut plans = Plans::new(device.clone(), &checkpoint, Switches::default(), 4096)?;
+    for context in [512, 4096, 32_768, 131_072] {
+        let plan = plans.step(context)?;
+        println!("{}\n{}\n", plan.name, plan.recording.report());
     }
     for (rows, position) in [(512, 0), (4096, 0), (4096, 28_672)] {
-        println!("{rows} tokens after {position}\n{}\n", backend.explain_prefill(rows, position)?);
+        let plan = plans.chunk(rows, position)?;
+        println!("{}\n{}\n", plan.name, plan.recording.report());
     }
-    for rows in [1, 16, 64, 200, 1024] {
-        backend.explain_prefill(rows, 0)?;
-    }
-    let Some(architecture) = rest.first() else { return Ok(()) };
-    for one in lily_gpu::Optimisation::ALL {
-        backend.set_switches(Switches::without(&[one]));
-        for (name, explained) in [
-            ("decode", backend.explain_decode(511).map(drop)),
-            ("decode far", backend.explain_decode(32_768).map(drop)),
-            ("prefill", backend.explain_prefill(512, 0).map(drop)),
-        ] {
-            if let Err(error) = explained {
-                println!("without {one}, {name}: {error}");
+    let checker = Checker::new(Rules::of(&*device)).with_read_only(plans.weight_buffers());
+    let mut found = 0;
+    for one in [None].into_iter().chain(Optimisation::ALL.map(Some)) {
+        plans.set_switches(one.map_or_else(Switches::default, |one| Switches::without(&[one])));
+        for plan in plans.all()? {
+            for fault in checker.check_recording(&plan.recording) {
+                println!("without {one:?}, {}: {fault}", plan.name);
+                found += 1;
             }
         }
     }
-    compile(architecture, &device)
+    println!("{found} faults in all plans, with and without each optimisation");
+    if let Some(architecture) = target.filter(|_| family.is_none()) {
+        compile(architecture, &device)?;
+    }
+    if found > 0 { Err("the plans have faults".into()) } else { Ok(()) }
 }
 
 #[cfg(not(target_os = "macos"))]
-fn compile(architecture: &str, device: &DryDevice) -> Result<(), Box<dyn Error>> {
+fn compile(architecture: &str, device: &DryDevice) -> Outcome {
     let kernels = device.kernels();
     let compiled = lily_gpu::device::cuda::compile_offline(architecture, &kernels, None)?;
     let mut failed = 0;
@@ -64,6 +102,6 @@ fn compile(architecture: &str, device: &DryDevice) -> Result<(), Box<dyn Error>>
 }
 
 #[cfg(target_os = "macos")]
-fn compile(_: &str, _: &DryDevice) -> Result<(), Box<dyn Error>> {
+fn compile(_: &str, _: &DryDevice) -> Outcome {
     Err("there is no NVRTC on macOS".into())
 }

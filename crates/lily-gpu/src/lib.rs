@@ -3,9 +3,11 @@
 //! - [`Device`]: buffers, kernels, submissions, on CUDA or (for tests) in an emulator on the CPU.
 //! - [`Recorder`]: what to launch in program order; dependency levels from what each launch reads and writes; a
 //!   [`PlanReport`] of launches, levels and bytes before anything is run.
+//! - [`check`]: what can be known of a plan without a device.
 
 mod backend;
 mod buffer;
+pub mod check;
 pub mod device;
 mod error;
 mod kernel;
@@ -24,6 +26,6 @@ pub use error::GpuError;
 pub use kernel::Kernel;
 pub use memory_plan::MemoryPlan;
 pub use model::GpuModel;
-pub use recorder::{Dispatch, RecordError, Recorder, Recording, Report as PlanReport};
+pub use recorder::{Bound, Command, Dispatch, RecordError, Recorder, Recording, Report as PlanReport};
 pub use state::{GdnState, GpuSnapshot, KvState, LayerState, StateBuffers, StateSize};
 pub use switches::{Optimisation, Phase, Switches};

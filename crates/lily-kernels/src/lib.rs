@@ -32,6 +32,6 @@ pub use catalog::{Constant, KernelFile, catalog, find};
 pub use error::KernelError;
 pub use overrides::{OVERRIDES, Override};
 pub use rotary_table::rotary_table;
-pub use signature::{Access, Binding, Params, ScalarType, Signature, entries};
+pub use signature::{Access, Binding, Extent, Params, Reach, ScalarType, Signature, entries};
 pub use source::Platform;
 pub use specialisation::Specialisation;

@@ -1,8 +1,12 @@
 //! A device without a machine: it holds nothing and runs nothing, but takes every plan. For counting launches, levels
-//! and bytes, and for listing the kernels that a plan needs, at any model size on any machine.
+//! and bytes, for listing the kernels that a plan needs, and for checking plans ([`crate::check`]), at any model size on
+//! any machine.
 
 use super::{Device, Limits, Pass, Program, Ticket};
-use crate::{Buffer, GpuError, Kernel, Recording, View};
+use crate::{
+    Buffer, GpuError, Kernel, Recording, View,
+    check::{AppleGpu, Checker, Rules},
+};
 use lily_kernels::{Platform, Specialisation};
 use std::{
     collections::BTreeMap,
@@ -15,6 +19,10 @@ use std::{
 /// Takes every plan, runs none.
 pub struct DryDevice {
     platform: Platform,
+    architecture: String,
+    limits: Limits,
+    /// What checks every recording that is run or prepared.
+    checker: Option<Checker>,
     /// By key and entry point.
     kernels: Mutex<BTreeMap<String, (Specialisation, String)>>,
     allocated: AtomicU64,
@@ -24,8 +32,35 @@ pub struct DryDevice {
 impl DryDevice {
     /// One that stands for a device of this platform.
     pub fn new(platform: Platform) -> Self {
+        let architecture = if platform == Platform::Cuda { "sm_90a" } else { "" };
+        let limits = Limits {
+            memory: u64::MAX,
+            buffer: u64::MAX,
+            threadgroup_memory: 32 * 1024,
+            threads: 1024,
+            cores: 132,
+        };
+        Self::with(platform, architecture.to_owned(), limits)
+    }
+
+    /// One that stands for an Apple GPU.
+    pub fn apple(gpu: AppleGpu) -> Self {
+        Self::with(Platform::Metal, gpu.family.to_string(), Rules::apple(gpu).limits)
+    }
+
+    /// The same, checking every recording that it is given to run or to prepare.
+    #[must_use]
+    pub fn with_checker(mut self, checker: Checker) -> Self {
+        self.checker = Some(checker);
+        self
+    }
+
+    fn with(platform: Platform, architecture: String, limits: Limits) -> Self {
         Self {
             platform,
+            architecture,
+            limits,
+            checker: None,
             kernels: Mutex::default(),
             allocated: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -42,6 +77,16 @@ impl DryDevice {
         self.allocated.load(Ordering::Relaxed)
     }
 
+    fn check(&self, recording: &Recording) -> Result<(), GpuError> {
+        let faults =
+            self.checker.as_ref().map(|checker| checker.check_recording(recording)).unwrap_or_default();
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let faults = faults.iter().map(ToString::to_string).collect();
+        Err(GpuError::Faults { label: "a recorded plan".to_owned(), faults })
+    }
+
     fn ticket(&self) -> Ticket {
         Ticket(self.submitted.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -53,21 +98,15 @@ impl Device for DryDevice {
     }
 
     fn describe(&self) -> String {
-        format!("no device, plans for {:?}", self.platform)
+        format!("no device, plans for {} {}", self.platform.name(), self.architecture).trim_end().to_owned()
     }
 
     fn architecture(&self) -> &str {
-        if self.platform == Platform::Cuda { "sm_90a" } else { "" }
+        &self.architecture
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            memory: u64::MAX,
-            buffer: u64::MAX,
-            threadgroup_memory: 32 * 1024,
-            threads: 1024,
-            cores: 132,
-        }
+        self.limits
     }
 
     fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
@@ -111,11 +150,13 @@ impl Device for DryDevice {
         Ok(Kernel::new(key, signature, ()))
     }
 
-    fn run(&self, _: &Recording, _: Pass) -> Result<Ticket, GpuError> {
+    fn run(&self, recording: &Recording, _: Pass) -> Result<Ticket, GpuError> {
+        self.check(recording)?;
         Ok(self.ticket())
     }
 
     fn prepare(&self, recording: &Recording, _: Pass) -> Result<Program, GpuError> {
+        self.check(recording)?;
         Ok(Program::new(recording.clone()))
     }
 

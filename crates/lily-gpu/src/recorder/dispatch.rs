@@ -213,6 +213,7 @@ impl<'a> DispatchBuilder<'a> {
             level: 0,
             early: self.early,
             after: Vec::new(),
+            place: u32::try_from(self.recorder.len()).unwrap_or(u32::MAX),
         })
     }
 }

@@ -19,7 +19,7 @@ mod recording;
 mod report;
 
 pub use dispatch::{DispatchBuilder, Scalar};
-pub use recording::{Bound, Dispatch, Recording};
+pub use recording::{Bound, Command, Dispatch, Recording};
 pub use report::{Line, Report};
 
 use crate::Kernel;

@@ -46,6 +46,24 @@ pub struct Dispatch {
     pub early: bool,
     /// The dispatches that it directly depends on, as indices into [`Recording::dispatches`].
     pub after: Vec<u32>,
+    /// Its place in program order, from 0.
+    pub place: u32,
+}
+
+impl Dispatch {
+    /// Its label, or its entry point where it has none.
+    pub fn name(&self) -> &str {
+        if self.label.is_empty() { self.kernel.entry() } else { &self.label }
+    }
+}
+
+/// What a device whose launches overlap is told for a recording.
+#[derive(Debug, Clone, Copy)]
+pub enum Command<'a> {
+    /// What comes later sees what was written before, and overwrites nothing that is still read.
+    Barrier,
+    /// A launch.
+    Dispatch(&'a Dispatch),
 }
 
 /// Dispatches in the order of their levels, program order within a level. Those of one level do not depend on each
@@ -63,6 +81,20 @@ impl Recording {
     /// All dispatches.
     pub fn dispatches(&self) -> &[Dispatch] {
         &self.dispatches
+    }
+
+    /// The dispatches with a barrier where the level changes: what one concurrent encoder is told.
+    pub fn commands(&self) -> Vec<Command<'_>> {
+        let mut commands = Vec::with_capacity(self.dispatches.len() + self.levels());
+        let mut level = self.dispatches.first().map_or(0, |first| first.level);
+        for dispatch in &self.dispatches {
+            if dispatch.level != level {
+                commands.push(Command::Barrier);
+            }
+            level = dispatch.level;
+            commands.push(Command::Dispatch(dispatch));
+        }
+        commands
     }
 
     /// Dependency levels.

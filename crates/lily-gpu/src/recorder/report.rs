@@ -36,8 +36,7 @@ impl Report {
         let mut lines: BTreeMap<&str, Line> = BTreeMap::new();
         let mut report = Self { levels: recording.levels(), ..Self::default() };
         for dispatch in recording.dispatches() {
-            let label: &str =
-                if dispatch.label.is_empty() { dispatch.kernel.entry() } else { &dispatch.label };
+            let label = dispatch.name();
             let line = lines.entry(label).or_insert_with(|| Line {
                 label: label.to_owned(),
                 launches: 0,

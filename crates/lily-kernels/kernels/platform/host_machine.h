@@ -25,7 +25,7 @@ namespace kd {
 // ---------------------------------------------------------------- faults, as the host reads them
 enum Kind : uint { RACE = 1, OUT_OF_BOUNDS, UNWRITTEN, DIVERGENCE, MISALIGNED, THREADGROUP_MEMORY, BAD_CALL };
 struct Fault { uint kind; char text[252]; };
-struct Arg { void* data; size_t bytes; uint writable, initialised; const char* name; };
+struct Arg { void* data; size_t bytes; uint writable, initialised; const char* name; size_t alignment; };   // alignment: what the kernel's text promises of the address
 struct Faults { Fault* out = nullptr; uint room = 0, kept = 0; long total = 0; uint of_kind[8] = {}; };   // the first four of each kind are kept
 inline thread_local Faults faults;
 
@@ -34,7 +34,7 @@ struct Stamp { uint run = 0, group = 0, tg_epoch = 0, sg_epoch = 0; uint16_t tid
 struct Cell { Stamp written, read; uint8_t initialised = 0; };
 struct Region {                         // a device buffer or a threadgroup array
   static constexpr size_t PAGE = 4096;  // cells, allocated when first touched
-  char* base = nullptr; size_t bytes = 0; const char* name = "?"; bool threadgroup = false, tracked = false, initialised = false;
+  char* base = nullptr; size_t bytes = 0, alignment = 16; const char* name = "?"; bool threadgroup = false, tracked = false, initialised = false;
   std::vector<std::unique_ptr<Cell[]>> pages;
   void reset() { pages.clear(); pages.resize((bytes / 2 + PAGE - 1) / PAGE + 1); }
   Cell& cell(size_t i) {
@@ -170,7 +170,8 @@ inline bool access(Region* r, const void* p, size_t bytes, size_t align, bool wr
     fail(OUT_OF_BOUNDS, "%s of %zu bytes at offset %td of '%s', which has %zu bytes", write ? "write" : "read", bytes, (const char*)p - r->base, r->name, r->bytes);
     return false;
   }
-  if ((uintptr_t)p % align) { fail(MISALIGNED, "offset %zu of '%s' is not at a multiple of %zu", off, r->name, align); return false; }
+  // as if the buffer lay at the least aligned address that the kernel's text allows
+  if (off % align || align > r->alignment || (uintptr_t)p % align) { fail(MISALIGNED, "offset %zu of '%s', itself at a multiple of %zu, is not at a multiple of %zu", off, r->name, r->alignment, align); return false; }
 #if KD_CHECK >= 2
   if (!r->tracked) return true;
   Machine* m = cur; Stamp now; now.run = m->run; now.group = m->group; now.tg_epoch = r->threadgroup ? m->tg_epoch : m->device_epoch;
@@ -258,8 +259,9 @@ inline void run_group(Machine& m, uint threads, uint& random, uint seed) {
 }
 }  // namespace kd
 
-// Runs one kernel over a grid. `seed` 0 runs simdgroups in order, others shuffle them. Returns how many faults there were.
-extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry, const uint* groups, const kd::Arg* args, uint count, uint seed, kd::Fault* out, uint room) {
+// Runs one kernel over a grid. `declared`: bytes of threadgroup memory that its text states, ~0 for none stated. `seed` 0 runs
+// simdgroups in order, others shuffle them. Returns how many faults there were.
+extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry, const uint* groups, const kd::Arg* args, uint count, uint declared, uint seed, kd::Fault* out, uint room) {
   using namespace kd;
   faults = Faults{}; faults.out = out; faults.room = room; Machine& m = machine; cur = &m; m.f = nullptr;
   const Kernel* k = nullptr;
@@ -271,7 +273,7 @@ extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry,
   for (uint i = 0; i < count; i++) {
     Region& r = regions[i]; const Arg& a = args[i];
     if (k->params[i] && k->params[i] != a.bytes) { fail(BAD_CALL, "the parameters of '%s' have %zu bytes, not %zu", entry, k->params[i], a.bytes); return faults.total; }
-    r.base = (char*)a.data; r.bytes = a.bytes; r.name = a.name; r.tracked = a.writable; r.initialised = a.initialised;
+    r.base = (char*)a.data; r.bytes = a.bytes; r.name = a.name; r.alignment = a.alignment; r.tracked = a.writable; r.initialised = a.initialised;
     if (r.tracked) r.reset();
     bound[i] = {&a, &r};
   }
@@ -285,6 +287,7 @@ extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry,
     m.simdgroups.assign(m.threads / 32, Simdgroup{});
     for (uint i = 0; i < m.threads; i++) { Fiber& f = m.fibers[i]; f.tid = i; f.sg = i / 32; f.lane = i % 32; fiber_reset(f); }
     run_group(m, m.threads, random, seed); m.f = nullptr;
+    if (declared != ~0u && m.tg_bytes != declared) { fail(THREADGROUP_MEMORY, "the text of kernel %s states %u bytes of threadgroup memory; it takes %u", entry, declared, m.tg_bytes); return faults.total; }
   }
   return faults.total;
 }

@@ -125,7 +125,7 @@ impl Constant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Platform, Specialisation, signature::entries};
+    use crate::{Platform, Reach, Specialisation, signature::entries};
 
     #[test]
     fn headers_are_read() {
@@ -172,6 +172,10 @@ mod tests {
             for entry in entries(file) {
                 let signature = specialisation.signature(&entry).unwrap_or_else(|error| panic!("{error}"));
                 assert!(!signature.bindings.is_empty(), "{entry}");
+                let undeclared = signature.bindings.iter().find(|binding| binding.reach == Reach::Undeclared);
+                assert_eq!(undeclared, None, "{entry} has no `// touches` line (src/signature/touches.rs)");
+                let says = signature.threadgroup_memory.is_some();
+                assert!(says || file.cuda_only, "{entry} does not say how much threadgroup memory it takes");
             }
         }
     }

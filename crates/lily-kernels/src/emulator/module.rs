@@ -2,7 +2,7 @@
 
 use super::compile::{Checks, EmulatorError, library};
 use super::fault::{Fault, FaultKind, Faults};
-use crate::{Access, Platform, Specialisation};
+use crate::{Access, Platform, Reach, Specialisation};
 use libloading::{Library, Symbol};
 use std::ffi::{CString, c_char, c_long};
 
@@ -30,6 +30,7 @@ struct Argument {
     writable: u32,
     initialised: u32,
     name: *const c_char,
+    alignment: usize,
 }
 
 /// `kd::Fault` of `host_machine.h`.
@@ -44,8 +45,16 @@ struct RawFault {
 ///
 /// # Safety
 /// Pointers must be valid for the counts beside them, and each argument's memory for its bytes.
-type Run =
-    unsafe extern "C" fn(*const c_char, *const u32, *const Argument, u32, u32, *mut RawFault, u32) -> c_long;
+type Run = unsafe extern "C" fn(
+    *const c_char,
+    *const u32,
+    *const Argument,
+    u32,
+    u32,
+    u32,
+    *mut RawFault,
+    u32,
+) -> c_long;
 
 /// Faults that are kept word for word: at most four of each of seven kinds.
 const ROOM: usize = 28;
@@ -77,7 +86,8 @@ impl Module {
     }
 
     /// Runs `entry` over a grid of `groups` threadgroups. `buffers` are in the order of the signature's bindings; `params`
-    /// are the bytes of its parameters, empty if it has none. What `OUT` buffers hold counts as unwritten.
+    /// are the bytes of its parameters, empty if it has none. What `OUT` buffers hold counts as unwritten. A buffer is cut
+    /// to what the kernel's text says it touches, and taken to be no better aligned than the text says.
     ///
     /// # Errors
     /// Everything that the emulator found.
@@ -128,10 +138,17 @@ impl Module {
             let name = CString::new(binding.name.as_str()).unwrap_or_default();
             arguments.push(Argument {
                 data: memory.data,
-                bytes: memory.len,
+                bytes: binding
+                    .bytes(params, groups)
+                    .and_then(|bytes| usize::try_from(bytes).ok())
+                    .map_or(memory.len, |bytes| bytes.min(memory.len)),
                 writable: u32::from(binding.access != Access::Read),
                 initialised: u32::from(binding.access != Access::Write),
                 name: name.as_ptr(),
+                alignment: match binding.reach {
+                    Reach::Undeclared => 16,
+                    _ => binding.alignment as usize,
+                },
             });
             names.push(name);
         }
@@ -147,6 +164,7 @@ impl Module {
                 writable: 0,
                 initialised: 1,
                 name: c"params".as_ptr(),
+                alignment: 16,
             };
             arguments.insert(params.index as usize, argument);
         }
@@ -163,6 +181,7 @@ impl Module {
                 groups.as_ptr(),
                 arguments.as_ptr(),
                 arguments.len() as u32,
+                signature.threadgroup_memory.unwrap_or(u32::MAX),
                 self.seed,
                 faults.as_mut_ptr(),
                 ROOM as u32,

@@ -2,8 +2,12 @@
 
 mod expression;
 mod text;
+mod touches;
+
+pub use touches::Extent;
 
 use crate::{KernelError, KernelFile, Specialisation};
+use touches::Touch;
 
 /// What one entry point takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub struct Signature {
     pub bindings: Vec<Binding>,
     /// Its parameters.
     pub params: Option<Params>,
+    /// Bytes of threadgroup memory on Metal, if its text says so: each array rounded up to 16 bytes.
+    pub threadgroup_memory: Option<u32>,
 }
 
 /// A buffer that an entry point takes.
@@ -29,6 +35,37 @@ pub struct Binding {
     pub element: String,
     /// What the kernel does with it.
     pub access: Access,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// Bytes of which its first element's address must be a multiple.
+    pub alignment: u32,
+    /// How far a launch reaches into it.
+    pub reach: Reach,
+}
+
+/// How far a launch reaches into a buffer, from its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// The kernel's text does not say.
+    Undeclared,
+    /// As far as the data says: up to all of it.
+    Data,
+    /// So many elements at most.
+    Elements(Extent),
+}
+
+impl Binding {
+    /// Bytes from its start that a launch with these parameters over this grid may touch; nothing where only the data
+    /// knows, or where the text does not say.
+    #[must_use]
+    pub fn bytes(&self, params: &[u8], groups: [u32; 3]) -> Option<u64> {
+        match &self.reach {
+            Reach::Elements(extent) => {
+                extent.elements(params, groups)?.checked_mul(u64::from(self.element_bytes))
+            }
+            Reach::Undeclared | Reach::Data => None,
+        }
+    }
 }
 
 /// What a kernel does with a buffer.
@@ -125,19 +162,88 @@ pub(crate) fn read(specialisation: &Specialisation, entry: &str) -> Result<Signa
                 continue;
             }
         };
+        let element_bytes = element_bytes(&argument.element, specialisation)
+            .ok_or_else(|| wrong(format!("`{}` has elements of type {}", argument.name, argument.element)))?;
         bindings.push(Binding {
             index: argument.index,
             name: argument.name,
             element: argument.element,
             access,
+            element_bytes,
+            alignment: element_bytes,
+            reach: Reach::Undeclared,
         });
     }
-    Ok(Signature { entry: entry.to_owned(), threads, bindings, params })
+    let declared = specialisation.text();
+    let touches =
+        touches::read(declared, entry, &|name| specialisation.value(name), &macros, params.as_ref())
+            .map_err(wrong)?;
+    let threadgroup_memory = match touches {
+        Some(touches) => declare(&mut bindings, touches).map_err(wrong)?,
+        None => None,
+    };
+    Ok(Signature { entry: entry.to_owned(), threads, bindings, params, threadgroup_memory })
+}
+
+/// Enters what a `// touches` line says, which must name every binding. Answers the threadgroup memory; none named is none.
+fn declare(bindings: &mut [Binding], touches: Vec<Touch>) -> Result<Option<u32>, String> {
+    let mut threadgroup = Some(0);
+    for touch in touches {
+        if touch.name == "threadgroup" {
+            let bytes = touch.extent.and_then(|bytes| bytes.elements(&[], [0; 3]));
+            threadgroup = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+            continue;
+        }
+        let binding = bindings
+            .iter_mut()
+            .find(|binding| binding.name == touch.name)
+            .ok_or_else(|| format!("touches `{}`, which it does not take", touch.name))?;
+        binding.alignment = touch.alignment.unwrap_or(0).max(binding.alignment);
+        binding.reach = touch.extent.map_or(Reach::Data, Reach::Elements);
+    }
+    match bindings.iter().find(|binding| binding.reach == Reach::Undeclared) {
+        Some(binding) => Err(format!("its touches line leaves out `{}`", binding.name)),
+        None => Ok(threadgroup),
+    }
+}
+
+/// Bytes of a type of the dialect.
+fn element_bytes(element: &str, specialisation: &Specialisation) -> Option<u32> {
+    Some(match element {
+        "uchar" => 1,
+        "bf16" | "f16" | "ushort" => 2,
+        "uint" | "int" | "float" => 4,
+        "uint2" | "float2" => 8,
+        "uint4" | "float4" => 16,
+        // quant.h: bf16, f16, f32
+        "scale_t" => match specialisation.value("SCALE") {
+            Some(2) => 4,
+            _ => 2,
+        },
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A touches line that names what is not there, or leaves out what is, is an error.
+    #[test]
+    fn a_touches_line_is_complete() {
+        let gemv = Specialisation::named("gemv", &[("K", 64)]).expect("complete");
+        let text = gemv.text().to_owned();
+        for (from, to, wanted) in [
+            ("// touches gemv: w@16", "// touches gemv: v@16", "which it does not take"),
+            ("y rows, threadgroup", "threadgroup", "leaves out `y`"),
+            ("y rows, threadgroup", "y lines, threadgroup", "`lines` has no value"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let error =
+                gemv.with_text(&text.replacen(from, to, 1)).signature("gemv").expect_err("incomplete");
+            assert!(error.to_string().contains(wanted), "{error}");
+        }
+    }
 
     #[test]
     fn the_gemv() {
@@ -152,6 +258,15 @@ mod tests {
         let params = signature.params.expect("parameters");
         assert_eq!((params.index, params.size), (6, 16));
         assert_eq!(params.fields[0], ("rows".to_owned(), ScalarType::Uint));
+        assert_eq!(signature.threadgroup_memory, Some(64 / 32 * 36 * 4 + 16));
+        let bytes = |name: &str| {
+            let rows_stride_ahead_groups = [8_u32, 0, 5, 1].map(u32::to_le_bytes).concat();
+            let binding = signature.bindings.iter().find(|binding| binding.name == name).expect("a binding");
+            (binding.alignment, binding.bytes(&rows_stride_ahead_groups, [1, 1, 1]))
+        };
+        assert_eq!(bytes("w"), (16, Some(8 * 64 / 2)));
+        assert_eq!(bytes("scales"), (2, Some(8 * 2)));
+        assert_eq!(bytes("next"), (4, Some(5 * 4)));
         let error = gemv.signature("gemm").expect_err("no entry");
         assert_eq!(error.to_string(), "kernel file `gemv` has no entry point `gemm`");
     }

@@ -95,7 +95,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// Parts between commas that stand in no parentheses.
-fn split_arguments(text: &str) -> Vec<&str> {
+pub(super) fn split_arguments(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {
         match c {

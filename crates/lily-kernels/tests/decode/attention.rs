@@ -111,6 +111,7 @@ impl Case {
     fn combine(&self, block: usize, partial: &mut Buffer, ml: &mut Buffer) -> Vec<f32> {
         let kernel = Kernel::new("attention_combine", &[self.heads()[0], ("BLOCK", block as i64)]);
         let mut y = Buffer::floats(self.heads * DIM);
+        let blocks = partial.to_u32().len() / (self.heads * DIM);
         kernel.run(
             "attention_combine",
             [self.heads, 4, 1],
@@ -122,7 +123,7 @@ impl Case {
                 ("next", &mut Buffer::u32(&[0; 40])),
                 ("y", &mut y),
             ],
-            &[("ahead", Value::U(40))],
+            &[("ahead", Value::U(40)), ("blocks", Value::U(blocks))],
         );
         y.to_f32()
     }

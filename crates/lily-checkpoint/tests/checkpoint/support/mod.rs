@@ -1,8 +1,10 @@
 //! Small synthetic checkpoints, in any layout that the crate reads and in many that it must refuse.
 
+mod sparse;
 mod tensor;
 mod tiny;
 
+pub(crate) use sparse::write_sparse;
 pub(crate) use tensor::{Tensor, safetensors};
 pub(crate) use tiny::Tiny;
 

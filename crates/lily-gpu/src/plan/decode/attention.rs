@@ -76,6 +76,13 @@ impl Step<'_> {
         (groups(blocks, 1), partial, partial_ml)
     }
 
+    /// Bytes of the results, and of their maxima and sums, of the blocks that the context reaches.
+    fn partial_bytes(&self) -> [usize; 2] {
+        let heads = self.model.config.attention.heads;
+        let blocks = self.context.div_ceil(block(self.bucket));
+        [blocks * heads * HEAD_DIM * 4, blocks * heads * 2 * 4]
+    }
+
     /// Attention over the cache, block by block.
     fn blocks(&mut self, w: &AttentionWeights, state: &KvState, p: &Projections) -> Result<(), GpuError> {
         let has = |one| self.model.switches.has(one);
@@ -92,7 +99,8 @@ impl Step<'_> {
             ("BLOCK", block(self.bucket) as i64),
         ];
         // What the context's rows are, each of keys and of values.
-        let read = kv_heads * self.bucket.min(self.state.capacity) * HEAD_DIM * 2;
+        let read = kv_heads * self.context.min(self.state.capacity) * HEAD_DIM * 2;
+        let [results, result_ml] = self.partial_bytes();
         if !coalesced {
             let kernel = self.model.kernel("attention_strided", &constants, "attention_strided")?;
             self.recorder
@@ -107,6 +115,8 @@ impl Step<'_> {
                 .param("scale", scale)
                 .traffic("keys", read * (heads / kv_heads), 0)
                 .traffic("values", read * (heads / kv_heads), 0)
+                .traffic("partial", 0, results)
+                .traffic("partial_ml", 0, result_ml)
                 .label("attention.blocks");
             return Ok(());
         }
@@ -154,6 +164,8 @@ impl Step<'_> {
             .param("eps", self.model.config.rms_norm_eps)
             .traffic("keys", read * reads, row)
             .traffic("values", read * reads, row)
+            .traffic("partial", 0, results)
+            .traffic("partial_ml", 0, result_ml)
             .label("attention.blocks");
         Ok(())
     }
@@ -212,6 +224,7 @@ impl Step<'_> {
             [("HEADS", heads as i64), ("BLOCK", block(self.bucket) as i64), ("MAX_BLOCKS", most as i64)];
         let kernel = self.model.kernel("attention_combine", &constants, "attention_combine")?;
         let ahead = self.ahead_of_out_proj(&w.out_proj);
+        let [results, result_ml] = self.partial_bytes();
         self.recorder
             .dispatch(&kernel, [groups(heads, 1), 4, 1])
             .bind("partial", &partial)
@@ -221,7 +234,11 @@ impl Step<'_> {
             .bind("next", &ahead.view)
             .bind("y", y)
             .param("ahead", ahead.words)
+            .param("blocks", blocks)
             .traffic("next", 0, 0)
+            .traffic("partial", results, 0)
+            .traffic("partial_ml", result_ml, 0)
+            .traffic("q", heads * HEAD_DIM * 4, 0)
             .label("attention.combine");
         Ok(())
     }

@@ -27,8 +27,9 @@ pub fn bucket(context: usize) -> usize {
     context.max(FIRST_BUCKET).next_multiple_of(quarter)
 }
 
-/// Records a step: the token and the position of the step words to `temporaries.logits`. `bucket` is the
-/// [`bucket`](fn@bucket) of the context, the new position included.
+/// Records a step: the token and the position of the step words to `temporaries.logits`. It is laid out for the
+/// [`bucket`](fn@bucket) of `context` positions, the new one included, and serves every context up to that; the bytes that
+/// it tells are those of `context`.
 ///
 /// # Errors
 /// [`GpuError::Unsupported`] for dimensions that the kernels do not serve, the compiler's.
@@ -37,10 +38,11 @@ pub fn record_step(
     model: &GpuModel,
     state: &StateBuffers,
     temporaries: &DecodeTemporaries,
-    bucket: usize,
+    context: usize,
 ) -> Result<(), GpuError> {
     let (weights, config) = (&model.weights, &model.config);
-    let mut step = Step { recorder, model, state, t: temporaries, bucket, layer: 0 };
+    let mut step =
+        Step { recorder, model, state, t: temporaries, bucket: bucket(context), context, layer: 0 };
     step.embedding()?;
     for (index, (layer, layer_state)) in weights.layers.iter().zip(&state.layers).enumerate() {
         step.layer = index;
@@ -67,6 +69,8 @@ struct Step<'a> {
     state: &'a StateBuffers,
     t: &'a DecodeTemporaries,
     bucket: usize,
+    /// Positions for which bytes are counted.
+    context: usize,
     /// The layer being recorded.
     layer: usize,
 }

@@ -168,6 +168,7 @@ impl Step<'_> {
         let mut constants = vec![
             ("INNER", moe.inner as i64),
             ("SHARED_INNER", moe.shared_inner as i64),
+            ("EXPERTS", moe.experts as i64),
             ("TOPK", moe.experts_per_token as i64),
             ("SHARED_BITS", shared_bits),
             ("SHARED_GROUP", shared_group),

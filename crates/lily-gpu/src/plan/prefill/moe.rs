@@ -164,8 +164,14 @@ impl ChunkPass<'_> {
         routed: bool,
         entry: &str,
     ) -> Result<crate::Kernel, GpuError> {
-        let mut constants =
-            vec![("K", matrix.cols as i64), ("OUTPUTS", outputs as i64), ("ROUTED", i64::from(routed))];
+        let moe = &self.model.config.moe;
+        let mut constants = vec![
+            ("K", matrix.cols as i64),
+            ("OUTPUTS", outputs as i64),
+            ("ROUTED", i64::from(routed)),
+            ("EXPERTS", moe.experts as i64),
+            ("TOP_K", moe.experts_per_token as i64),
+        ];
         if grouped.permuted {
             let resident = if grouped.tile == WGMMA_TILES.1 { 3 } else { 2 };
             constants.extend([

@@ -1,0 +1,152 @@
+//! Whole plans of a model, recorded without running them.
+
+use crate::{
+    Device, GpuError, GpuModel, Recorder, Recording, StateBuffers, Switches, View,
+    plan::{
+        choice::{self, Choice},
+        decode::{self, DecodeTemporaries},
+        prefill::{self, Chunk, PrefillTemporaries},
+    },
+    weights::{MatrixGroup, MatrixView, MixerWeights, WeightPlan, Weights},
+};
+use lily_checkpoint::Checkpoint;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A recording with its name.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What it is, in words.
+    pub name: String,
+    /// The launches.
+    pub recording: Recording,
+}
+
+/// A model on a device (a dry one, usually), with everything that its plans are bound to.
+pub struct Plans {
+    model: GpuModel,
+    decode: DecodeTemporaries,
+    prefill: PrefillTemporaries,
+    /// How a step's token is chosen: the best one until it is set otherwise.
+    pub choice: Choice,
+    rows: usize,
+}
+
+impl Plans {
+    /// For the checkpoint's longest context and chunks of up to `rows` rows.
+    ///
+    /// # Errors
+    /// As [`crate::GpuBackend::new`].
+    pub fn new(
+        device: Arc<dyn Device>,
+        checkpoint: &Checkpoint,
+        switches: Switches,
+        rows: usize,
+    ) -> Result<Self, GpuError> {
+        let config = &checkpoint.config;
+        let decode = DecodeTemporaries::new(&*device, config, config.max_position_embeddings)?;
+        let prefill = PrefillTemporaries::new(&*device, config, rows, 1)?;
+        let choice = Choice::new(&*device, config)?;
+        let weights = WeightPlan::new(checkpoint)?.load(&*device)?;
+        let model = GpuModel::new(device, config.clone(), weights, switches);
+        Ok(Self { model, decode, prefill, choice, rows })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &GpuModel {
+        &self.model
+    }
+
+    /// Switches optimisations.
+    pub fn set_switches(&mut self, switches: Switches) {
+        self.model.switches = switches;
+    }
+
+    /// Ids of the buffers that hold weights.
+    pub fn weight_buffers(&self) -> BTreeSet<u64> {
+        weight_views(&self.model.weights).iter().map(|view| view.buffer().id()).collect()
+    }
+
+    /// A token in a context of `context` positions, its own included: all layers, the head, the choice of the next.
+    ///
+    /// # Errors
+    /// As [`decode::record_step`].
+    pub fn step(&self, context: usize) -> Result<Plan, GpuError> {
+        let state = self.state(context)?;
+        let mut recorder = Recorder::new();
+        decode::record_step(&mut recorder, &self.model, &state, &self.decode, context)?;
+        choice::record(&mut recorder, &self.model, &state, &self.decode, &self.choice)?;
+        let name = format!("a token in a context of {context}");
+        Ok(Plan { name, recording: recorder.finish()? })
+    }
+
+    /// A chunk of `rows` tokens after `position` others, and the logits of its last.
+    ///
+    /// # Errors
+    /// As [`prefill::record_chunk`].
+    pub fn chunk(&self, rows: usize, position: usize) -> Result<Plan, GpuError> {
+        let state = self.state(position + rows)?;
+        let mut recorder = Recorder::new();
+        let chunk = Chunk { rows, position };
+        prefill::record_chunk(&mut recorder, &self.model, &state, &self.prefill, chunk)?;
+        prefill::record_logits(&mut recorder, &self.model, &self.prefill, rows - 1..rows)?;
+        let name = format!("{rows} tokens after {position}");
+        Ok(Plan { name, recording: recorder.finish()? })
+    }
+
+    /// Plans over what decides about their shapes: contexts and chunk lengths on both sides of every boundary.
+    ///
+    /// # Errors
+    /// As the plans of which it is made.
+    pub fn all(&self) -> Result<Vec<Plan>, GpuError> {
+        let longest = self.model.config.max_position_embeddings;
+        let contexts = [1, 63, 64, 512, 513, 4096, 8192, 32_767, 32_768, 131_072, longest];
+        let steps =
+            contexts.into_iter().filter(|&context| context <= longest).map(|context| self.step(context));
+        let lengths = [1, 15, 16, 17, 32, 33, 64, 127, 128, 512, 1024, 1025, 4096];
+        let chunks = lengths.into_iter().filter(|&rows| rows <= self.rows).flat_map(|rows| {
+            let positions = [0, longest - rows];
+            positions.map(|position| self.chunk(rows, position))
+        });
+        steps.chain(chunks).collect()
+    }
+
+    fn state(&self, positions: usize) -> Result<StateBuffers, GpuError> {
+        let config = &self.model.config;
+        let capacity = StateBuffers::capacity_for(positions, config.max_position_embeddings);
+        StateBuffers::new(&*self.model.device, config, capacity)
+    }
+}
+
+fn weight_views(weights: &Weights) -> Vec<View> {
+    fn matrix(views: &mut Vec<View>, matrix: &MatrixView) {
+        views.extend([matrix.codes.clone(), matrix.scales.clone(), matrix.biases.clone()]);
+    }
+    fn group(views: &mut Vec<View>, group: &MatrixGroup) {
+        group.segments.iter().for_each(|(_, part)| matrix(views, part));
+    }
+    let mut views = vec![weights.norm.clone(), weights.rotary.clone()];
+    matrix(&mut views, &weights.embed_tokens);
+    matrix(&mut views, &weights.lm_head);
+    for layer in &weights.layers {
+        views.extend([layer.input_norm.clone(), layer.post_norm.clone()]);
+        match &layer.mixer {
+            MixerWeights::Gdn(gdn) => {
+                group(&mut views, &gdn.in_proj);
+                matrix(&mut views, &gdn.out_proj);
+                views.extend([&gdn.conv, &gdn.a_log, &gdn.dt_bias, &gdn.norm].map(View::clone));
+            }
+            MixerWeights::Attention(attention) => {
+                group(&mut views, &attention.in_proj);
+                matrix(&mut views, &attention.out_proj);
+                views.extend([&attention.q_norm, &attention.k_norm].map(View::clone));
+            }
+        }
+        let moe = &layer.moe;
+        group(&mut views, &moe.router);
+        group(&mut views, &moe.shared_in);
+        for part in [&moe.shared_down, &moe.experts.gate, &moe.experts.up, &moe.experts.down] {
+            matrix(&mut views, part);
+        }
+    }
+    views
+}
