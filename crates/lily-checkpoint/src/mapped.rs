@@ -31,9 +31,24 @@ impl Owner for Mapped {
 /// another over it, as download tools do, is safe: the map keeps the old contents.
 pub(crate) fn map(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
+    uncached(&file);
     // SAFETY: the map is read-only, and nothing of the program writes to a checkpoint's files while it is open. Another
     // process may, with the consequences described above; bytes are only ever read as integers and floats, for which
     // every bit pattern is valid.
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::of(Mapped { map, file }))
 }
+
+/// What is read from the file (not through the map) shall not stay in the system's cache: on a machine whose GPU shares the
+/// CPU's memory the weights would lie there twice.
+#[cfg(target_os = "macos")]
+fn uncached(file: &File) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the descriptor is open; the command takes an integer and changes nothing but how the file is read.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_NOCACHE, 1) } == -1 {
+        tracing::debug!("a file stays in the system's cache: {}", io::Error::last_os_error());
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+fn uncached(_: &File) {}

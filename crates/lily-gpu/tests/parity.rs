@@ -1,6 +1,6 @@
 //! The model on a device against the oracle, inside the bounds of docs/precision.md.
 //!
-//! `LILY_TEST_DEVICE` names the device: `cuda`, or `emulator` (with the feature; slow). `LILY_SYNTHETIC4_DIR` names a
+//! `LILY_TEST_DEVICE` names the device: `cuda`, `metal`, or `emulator` (with the feature; slow). `LILY_SYNTHETIC4_DIR` names a
 //! checkpoint of four layers of the full shapes (`tools/gen_synthetic.py --layers 4`). Without them, these tests say that
 //! they were skipped.
 
@@ -13,24 +13,14 @@ use lily_engine::{
 use lily_gpu::{Device, GpuBackend, GpuOptions};
 use std::{path::PathBuf, sync::Arc};
 
+mod device;
+
 fn device() -> Option<Arc<dyn Device>> {
-    let name = std::env::var("LILY_TEST_DEVICE").unwrap_or_default();
-    match name.as_str() {
-        "" => {
-            eprintln!("skipped: LILY_TEST_DEVICE is not set");
-            None
-        }
-        #[cfg(not(target_os = "macos"))]
-        "cuda" => {
-            let options = lily_gpu::device::CudaOptions::default();
-            Some(Arc::new(lily_gpu::device::CudaDevice::new(&options).expect("a CUDA device")))
-        }
-        #[cfg(feature = "emulator")]
-        "emulator" => {
-            Some(Arc::new(lily_gpu::device::EmulatorDevice::new(lily_kernels::emulator::Checks::Bounds)))
-        }
-        other => panic!("LILY_TEST_DEVICE is {other}: cuda or (with the feature) emulator"),
+    let device = device::named();
+    if device.is_none() {
+        eprintln!("skipped: LILY_TEST_DEVICE is not set");
     }
+    device
 }
 
 fn repository() -> PathBuf {

@@ -7,6 +7,9 @@ pub enum KernelError {
     /// No file of the catalog has this name.
     #[error("there is no kernel file `{0}`")]
     NoFile(String),
+    /// A text that is no specialisation's key.
+    #[error("`{0}` is not FILE[NAME=VALUE,...]")]
+    Key(String),
     /// The file has no such constant.
     #[error("kernel file `{file}` has no constant `{constant}`; it has {known}")]
     UnknownConstant {

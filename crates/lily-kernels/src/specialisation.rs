@@ -51,6 +51,24 @@ impl Specialisation {
         Self::new(find(file).ok_or_else(|| KernelError::NoFile(file.to_owned()))?, given)
     }
 
+    /// The inverse of [`Specialisation::key`].
+    ///
+    /// # Errors
+    /// [`KernelError::Key`] for another text, and those of [`Specialisation::named`].
+    pub fn from_key(key: &str) -> Result<Self, KernelError> {
+        let parts = || -> Option<(&str, Vec<(&str, i64)>)> {
+            let (file, values) = key.strip_suffix(']')?.split_once('[')?;
+            let values = values.split(',').filter(|value| !value.is_empty());
+            let values = values.map(|value| {
+                let (name, value) = value.split_once('=')?;
+                Some((name, value.parse().ok()?))
+            });
+            Some((file, values.collect::<Option<_>>()?))
+        };
+        let (file, values) = parts().ok_or_else(|| KernelError::Key(key.to_owned()))?;
+        Self::named(file, &values)
+    }
+
     /// The file.
     #[must_use]
     pub fn file(&self) -> &'static KernelFile {
@@ -181,5 +199,11 @@ mod tests {
         let key = |given: &[(&str, i64)]| Specialisation::named("gemv", given).expect("complete").key();
         assert_eq!(key(&[("K", 64)]), key(&[("K", 64), ("ROWS", 4)]), "4 is the default");
         assert_ne!(key(&[("K", 64)]), key(&[("K", 320)]));
+        let again = Specialisation::from_key(&key(&[("K", 320), ("BITS", 3)])).expect("a key");
+        assert_eq!(again.key(), key(&[("K", 320), ("BITS", 3)]));
+        for wrong in ["gemv", "gemv[K]", "gemv[K=x]", "gemv[K=64", ""] {
+            let error = Specialisation::from_key(wrong).expect_err("no key");
+            assert_eq!(error, KernelError::Key(wrong.to_owned()));
+        }
     }
 }

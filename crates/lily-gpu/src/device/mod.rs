@@ -14,6 +14,7 @@
 //! | prepare, submit | a graph | encoded anew each time (dispatches are plain data) | as run |
 //! | ticket | an event | a shared event's value | a counter |
 
+mod cache;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
 mod dry;
@@ -21,12 +22,17 @@ mod dry;
 mod emulator;
 #[cfg(feature = "emulator")]
 mod host_memory;
+#[cfg(any(target_os = "macos", test))]
+mod metal;
+mod pending;
 
 #[cfg(not(target_os = "macos"))]
 pub use cuda::{CudaDevice, CudaOptions};
 pub use dry::DryDevice;
 #[cfg(feature = "emulator")]
 pub use emulator::EmulatorDevice;
+#[cfg(target_os = "macos")]
+pub use metal::{MetalDevice, MetalOptions};
 
 use crate::{Buffer, GpuError, Kernel, Recording, View};
 use lily_checkpoint::Bytes;
@@ -132,6 +138,14 @@ pub trait Device: Send + Sync + 'static {
     /// The device's.
     fn upload(&self, to: &View, bytes: &[u8]) -> Result<(), GpuError>;
 
+    /// The same for a run of a checkpoint's bytes, which a device may read from the file straight to their place.
+    ///
+    /// # Errors
+    /// The device's, and the file's.
+    fn load(&self, to: &View, bytes: &Bytes) -> Result<(), GpuError> {
+        self.upload(to, bytes)
+    }
+
     /// Reads `out.len()` bytes from the front of `from`, after everything that was submitted before.
     ///
     /// # Errors
@@ -162,6 +176,15 @@ pub trait Device: Send + Sync + 'static {
     /// [`GpuError::Kernel`] with the compiler's text.
     fn compile(&self, specialisation: &Specialisation, entry: &str) -> Result<Kernel, GpuError>;
 
+    /// Waits until a kernel of [`Device::compile`] is ready to run, where it is compiled in the background.
+    ///
+    /// # Errors
+    /// [`GpuError::Kernel`] with the compiler's text.
+    fn ready(&self, kernel: &Kernel) -> Result<(), GpuError> {
+        let _ = kernel;
+        Ok(())
+    }
+
     /// Runs a recording once. Does not wait.
     ///
     /// # Errors
@@ -191,6 +214,11 @@ pub trait Device: Send + Sync + 'static {
     /// # Errors
     /// As [`Device::wait`].
     fn is_done(&self, ticket: Ticket) -> Result<bool, GpuError>;
+
+    /// Time that the device has worked since it was opened, by its own clock; `None` where it cannot tell.
+    fn busy(&self) -> Option<Duration> {
+        None
+    }
 
     /// Runs a recording one dispatch at a time and answers the time of each, in the order of
     /// [`Recording::dispatches`]; `None` where the device cannot tell.

@@ -28,15 +28,6 @@ enum Source {
     Made(Vec<u8>),
 }
 
-impl Source {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Mapped(bytes) => bytes,
-            Self::Made(bytes) => bytes,
-        }
-    }
-}
-
 impl Arena {
     /// Places tensors one behind the other, without a gap between them.
     pub(super) fn place<'a>(&mut self, parts: impl IntoIterator<Item = &'a Bytes>) -> Place {
@@ -83,9 +74,11 @@ impl Arena {
     pub(super) fn fill(self, device: &dyn Device, label: &str) -> Result<Filled, GpuError> {
         let buffer = device.allocate(self.bytes().max(ALIGNMENT), label)?;
         for (offset, source) in &self.sources {
-            let bytes = source.bytes();
-            if !bytes.is_empty() {
-                device.upload(&buffer.view(*offset, bytes.len()), bytes)?;
+            let to = |bytes: usize| buffer.view(*offset, bytes);
+            match source {
+                Source::Mapped(bytes) if !bytes.is_empty() => device.load(&to(bytes.len()), bytes)?,
+                Source::Made(bytes) if !bytes.is_empty() => device.upload(&to(bytes.len()), bytes)?,
+                _ => {}
             }
         }
         Ok(Filled(buffer))

@@ -1,7 +1,10 @@
 //! NVRTC: a specialisation's text to machine code for the device at hand.
 
-use super::{cache, cache::Cache, driver};
-use crate::GpuError;
+use super::driver;
+use crate::{
+    GpuError,
+    device::cache::{self, Cache},
+};
 use cudarc::nvrtc::{result, sys};
 use lily_kernels::{Platform, Specialisation};
 use rayon::prelude::*;
@@ -76,7 +79,10 @@ pub fn compile_offline(
     kernels: &[(Specialisation, String)],
     cache: Option<PathBuf>,
 ) -> Result<Vec<Compiled>, GpuError> {
-    let compiler = Compiler::for_architecture(Cache::new(cache), architecture.to_owned())?;
+    let compiler = Compiler::for_architecture(
+        Cache::new(cache, super::KIND, super::EXTENSION),
+        architecture.to_owned(),
+    )?;
     let one = |(specialisation, entry): &(Specialisation, String)| {
         let name = specialisation.key();
         let code = compiler.compile(&name, &specialisation.source(Platform::Cuda));

@@ -1,4 +1,4 @@
-//! A kernel on the device: compiled in the background, waited for when it is first launched.
+//! A kernel on the device.
 
 use super::{
     compiler::Compiler,
@@ -6,10 +6,7 @@ use super::{
 };
 use crate::GpuError;
 use cudarc::driver::{result, sys};
-use std::{
-    ffi::CString,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-};
+use std::{ffi::CString, sync::Arc};
 
 /// A module's machine code on the device, unloaded when the last function of it goes.
 struct Module {
@@ -51,15 +48,6 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// A function that is being made.
-#[derive(Clone)]
-pub(super) struct Pending(Arc<Slot>);
-
-struct Slot {
-    made: Mutex<Option<Result<Function, GpuError>>>,
-    ready: Condvar,
-}
-
 /// What a function is made from.
 pub(super) struct Request {
     pub(super) name: String,
@@ -69,32 +57,12 @@ pub(super) struct Request {
     pub(super) shared: u32,
 }
 
-impl Pending {
-    /// Starts making a function on the thread pool.
-    pub(super) fn start(context: &Arc<Context>, compiler: &Arc<Compiler>, request: Request) -> Self {
-        let slot = Arc::new(Slot { made: Mutex::new(None), ready: Condvar::new() });
-        let (pending, context, compiler) = (Self(slot.clone()), context.clone(), compiler.clone());
-        rayon::spawn(move || {
-            let made = make(&context, &compiler, &request);
-            *slot.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
-            slot.ready.notify_all();
-        });
-        pending
-    }
-
-    /// Waits until it is made.
-    pub(super) fn wait(&self) -> Result<Function, GpuError> {
-        let mut made = self.0.made.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(made) = &*made {
-                return made.clone();
-            }
-            made = self.0.ready.wait(made).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-fn make(context: &Arc<Context>, compiler: &Compiler, request: &Request) -> Result<Function, GpuError> {
+/// Compiles and loads a function.
+pub(super) fn make(
+    context: &Arc<Context>,
+    compiler: &Compiler,
+    request: &Request,
+) -> Result<Function, GpuError> {
     let Request { name, entry, source, .. } = request;
     let code = compiler.compile(name, source)?;
     context.enter()?;

@@ -1,11 +1,7 @@
 //! One dispatch as the driver takes it.
 
-use super::{
-    driver::check,
-    function::{Function, Pending},
-    memory::Memory,
-};
-use crate::{Dispatch, GpuError, Recording};
+use super::{driver::check, function::Function, memory::Memory};
+use crate::{Dispatch, GpuError, Recording, device::pending::Pending};
 use cudarc::driver::sys;
 use std::{ffi::c_void, ptr};
 
@@ -31,7 +27,7 @@ impl Launch {
             call: dispatch.label.to_string(),
             what: "it was made by another device".to_owned(),
         };
-        let function = dispatch.kernel.raw::<Pending>().ok_or_else(foreign)?.wait()?;
+        let function = dispatch.kernel.raw::<Pending<Function>>().ok_or_else(foreign)?.wait()?;
         let mut bindings: Vec<_> = dispatch.bindings.iter().collect();
         bindings.sort_by_key(|bound| bound.index);
         let mut addresses = Vec::with_capacity(bindings.len());

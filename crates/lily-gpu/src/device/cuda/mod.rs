@@ -6,7 +6,6 @@
 //!
 //! A kernel file's constant `SHARED`, if it has one, is the dynamic shared memory of its launches in bytes.
 
-mod cache;
 mod compiler;
 mod driver;
 mod function;
@@ -17,13 +16,12 @@ mod queue;
 
 pub use compiler::{Compiled, compile_offline};
 
-use super::{Device, Limits, Pass, Program, Ticket};
+use super::{Device, Limits, Pass, Program, Ticket, cache::Cache, pending::Pending};
 use crate::{Buffer, GpuError, Kernel, Recording, View};
-use cache::Cache;
 use compiler::Compiler;
 use cudarc::driver::{result, sys};
 use driver::{Context, named};
-use function::{Pending, Request};
+use function::{Function, Request};
 use graph::Graph;
 use launch::Launch;
 use lily_kernels::{Platform, Specialisation};
@@ -37,6 +35,9 @@ use std::{
     time::Duration,
 };
 
+/// Folder and suffix of what is kept on disk.
+const KIND: &str = "cuda";
+const EXTENSION: &str = "cubin";
 /// Bytes of each of the two buffers through which large uploads go.
 const STAGING: usize = 32 << 20;
 /// Uploads of up to so many bytes (token ids, step words) do not wait for what is under way.
@@ -61,7 +62,7 @@ pub struct CudaOptions {
 pub struct CudaDevice {
     context: Arc<Context>,
     compiler: Arc<Compiler>,
-    kernels: Mutex<HashMap<String, Pending>>,
+    kernels: Mutex<HashMap<String, Pending<Function>>>,
     queue: Mutex<Queue>,
     description: String,
     limits: Limits,
@@ -101,7 +102,7 @@ impl CudaDevice {
                 hint: "bf16 matrix products need 8.0 (Ampere) or newer; use --backend cpu".to_owned(),
             });
         }
-        let compiler = Compiler::new(Cache::new(options.cache.clone()), capability)?;
+        let compiler = Compiler::new(Cache::new(options.cache.clone(), KIND, EXTENSION), capability)?;
         let (free, _) = context.memory()?;
         let limits = Limits {
             memory: free.saturating_sub(RESERVE) as u64,
@@ -307,9 +308,14 @@ impl Device for CudaDevice {
             let shared =
                 specialisation.value("SHARED").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
             let request = Request { name: key.clone(), entry: entry.to_owned(), source, shared };
-            Pending::start(&self.context, &self.compiler, request)
+            let (context, compiler) = (self.context.clone(), self.compiler.clone());
+            Pending::start(move || function::make(&context, &compiler, &request))
         });
         Ok(Kernel::new(key, signature, pending.clone()))
+    }
+
+    fn ready(&self, kernel: &Kernel) -> Result<(), GpuError> {
+        kernel.raw::<Pending<Function>>().ok_or_else(|| foreign(kernel.entry()))?.wait().map(drop)
     }
 
     fn run(&self, recording: &Recording, pass: Pass) -> Result<Ticket, GpuError> {

@@ -1,0 +1,318 @@
+//! The calls of Metal: as little as possible, because no test on another system can run it.
+
+mod archive;
+mod commands;
+mod compiler;
+mod memory;
+mod open;
+mod residency;
+
+use super::{
+    facts::Facts,
+    pages,
+    parts::Pace,
+    progress::{Progress, Signal},
+    transfers::Transfer,
+};
+use crate::{
+    Buffer, Device, GpuError, Kernel, Limits, Pass, Program, Recording, Ticket, View,
+    device::pending::Pending,
+};
+use commands::Queue;
+use compiler::{Compiler, Pipeline};
+use lily_checkpoint::Bytes;
+use lily_kernels::{Platform, Specialisation};
+use memory::Memory;
+use objc2::{rc::Retained, runtime::ProtocolObject};
+use objc2_metal::{MTLDevice, MTLSharedEvent};
+use rayon::prelude::*;
+use residency::Residency;
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Memory pages of Apple silicon.
+const PAGE: usize = 16 << 10;
+/// Files are read into a buffer in pieces of so many bytes, several at once.
+const PIECE: usize = 8 << 20;
+
+/// How to open the device.
+#[derive(Debug, Clone, Default)]
+pub struct MetalOptions {
+    /// Where compiled kernels are kept; `LILY_CACHE_DIR`/metal, else the user's cache folder, when not given.
+    pub cache: Option<PathBuf>,
+}
+
+/// The GPU of an Apple silicon machine.
+pub struct MetalDevice {
+    queue: Mutex<Queue>,
+    progress: Arc<Progress>,
+    event: Event,
+    kernels: Mutex<HashMap<String, Pending<Pipeline>>>,
+    compiler: Arc<Compiler>,
+    residency: Option<Arc<Residency>>,
+    facts: Arc<Facts>,
+    device: Retained<ProtocolObject<dyn MTLDevice>>,
+}
+
+/// A shared event: command buffers count it up, and threads wait for it.
+#[derive(Clone)]
+struct Event(Retained<ProtocolObject<dyn MTLSharedEvent>>);
+
+impl Signal for Event {
+    fn value(&self) -> u64 {
+        self.0.signaledValue()
+    }
+
+    fn sleep(&self, value: u64, at_most: Duration) {
+        let milliseconds = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.0.waitUntilSignaledValue_timeoutMS(value, milliseconds);
+    }
+}
+
+/// A recording that is ready to be encoded.
+struct Prepared {
+    recording: Recording,
+    pass: Pass,
+    /// Of the kernel of each dispatch.
+    paces: Vec<Arc<Pace>>,
+}
+
+impl MetalDevice {
+    /// Opens the system's default device.
+    ///
+    /// # Errors
+    /// [`GpuError::Unavailable`]: no device, one that does not share the CPU's memory, a family or a system that is too old.
+    pub fn new(options: &MetalOptions) -> Result<Self, GpuError> {
+        let device = open::device()?;
+        let facts = Arc::new(open::facts(&device));
+        facts.check()?;
+        if facts.is_virtual() {
+            tracing::warn!(
+                "{}: a virtual machine's GPU, which promises nothing that the kernels need",
+                facts.name
+            );
+        }
+        let missing =
+            |what: &str| GpuError::Device { call: format!("new {what}"), what: "refused".to_owned() };
+        let event = Event(device.newSharedEvent().ok_or_else(|| missing("shared event"))?);
+        let progress = Arc::<Progress>::default();
+        let queue = Queue::new(&device, event.clone(), progress.clone())?;
+        let residency = Residency::new(&device, &queue);
+        let compiler = Arc::new(Compiler::new(device.clone(), facts.clone(), options.cache.clone()));
+        Ok(Self {
+            queue: Mutex::new(queue),
+            progress,
+            event,
+            kernels: Mutex::default(),
+            compiler,
+            residency,
+            facts,
+            device,
+        })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue with nothing under way.
+    fn settled(&self) -> Result<MutexGuard<'_, Queue>, GpuError> {
+        let mut queue = self.queue();
+        queue.flush()?;
+        self.progress.wait(&self.event, queue.committed())?;
+        Ok(queue)
+    }
+
+    fn transfer(&self, transfer: Transfer) -> Result<(), GpuError> {
+        self.queue().transfer(transfer)
+    }
+
+    fn prepared(recording: &Recording, pass: Pass) -> Result<Prepared, GpuError> {
+        let pace = |dispatch: &crate::Dispatch| Ok(commands::pipeline(&dispatch.kernel)?.pace);
+        let paces = recording.dispatches().iter().map(pace).collect::<Result<_, GpuError>>()?;
+        Ok(Prepared { recording: recording.clone(), pass, paces })
+    }
+
+    /// Commits a recording in as many command buffers as it takes.
+    fn commit(&self, prepared: &Arc<Prepared>) -> Result<Ticket, GpuError> {
+        self.progress.check()?;
+        let mut queue = self.queue();
+        queue.flush()?;
+        if let Some(residency) = &self.residency {
+            residency.worked();
+        }
+        queue.run(prepared)
+    }
+
+    fn made(&self, memory: Memory, bytes: usize, label: &str) -> Buffer {
+        Buffer::new(bytes, label, memory)
+    }
+}
+
+impl Device for MetalDevice {
+    fn platform(&self) -> Platform {
+        Platform::Metal
+    }
+
+    fn describe(&self) -> String {
+        self.facts.to_string()
+    }
+
+    fn limits(&self) -> Limits {
+        let allocated = self.device.currentAllocatedSize() as u64;
+        Facts { allocated, ..(*self.facts).clone() }.limits()
+    }
+
+    fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
+        let memory = Memory::new(&self.device, self.residency.clone(), bytes, label, self.facts.max_buffer)?;
+        Ok(self.made(memory, bytes, label))
+    }
+
+    fn allocate_shared(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
+        let memory = Memory::new(&self.device, self.residency.clone(), bytes, label, self.facts.max_buffer)?;
+        memory.write(0, &vec![0; bytes]);
+        Ok(self.made(memory.shared(), bytes, label))
+    }
+
+    fn wrap(&self, bytes: &Bytes, label: &str) -> Result<Option<Buffer>, GpuError> {
+        if !self.facts.may_wrap() {
+            tracing::info!(label, "copied: this virtual GPU does not see mapped files");
+            return Ok(None);
+        }
+        match pages::without_copy(bytes.as_ptr() as usize, bytes.len(), PAGE, self.facts.max_buffer) {
+            Ok(length) => {
+                let memory = Memory::over(&self.device, self.residency.clone(), bytes, length);
+                Ok(memory.map(|memory| self.made(memory, bytes.len(), label)))
+            }
+            Err(reason) => {
+                tracing::debug!(label, reason, "copied");
+                Ok(None)
+            }
+        }
+    }
+
+    fn upload(&self, to: &View, bytes: &[u8]) -> Result<(), GpuError> {
+        let to = to.slice(0, bytes.len());
+        let memory = memory(&to)?;
+        let _nothing_runs = self.settled()?;
+        memory.write(to.offset(), bytes);
+        Ok(())
+    }
+
+    fn load(&self, to: &View, bytes: &Bytes) -> Result<(), GpuError> {
+        let to = to.slice(0, bytes.len());
+        let memory = memory(&to)?;
+        let mut queue = self.settled()?;
+        let out = memory.bytes_mut(to.range(), &mut queue);
+        out.par_chunks_mut(PIECE).enumerate().try_for_each(|(at, piece)| {
+            let from = at * PIECE..at * PIECE + piece.len();
+            bytes.slice(from).copy_to(piece).map_err(|error| GpuError::Device {
+                call: format!("reading {}", to.buffer().label()),
+                what: error.to_string(),
+            })
+        })
+    }
+
+    fn download(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
+        let from = from.slice(0, out.len());
+        let memory = memory(&from)?;
+        let _nothing_runs = self.settled()?;
+        memory.read(from.offset(), out);
+        Ok(())
+    }
+
+    fn peek(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
+        let from = from.slice(0, out.len());
+        let memory = memory(&from)?;
+        if !memory.is_shared() {
+            return Err(GpuError::Device {
+                call: format!("reading {}", from.buffer().label()),
+                what: "it is not shared with the host".to_owned(),
+            });
+        }
+        memory.read(from.offset(), out);
+        Ok(())
+    }
+
+    fn copy(&self, from: &View, to: &View) -> Result<(), GpuError> {
+        self.transfer(Transfer::Copy { from: from.clone(), to: to.clone() })
+    }
+
+    fn zero(&self, view: &View) -> Result<(), GpuError> {
+        self.transfer(Transfer::Zero(view.clone()))
+    }
+
+    fn compile(&self, specialisation: &Specialisation, entry: &str) -> Result<Kernel, GpuError> {
+        let (key, signature) = (specialisation.key(), crate::device::signature(specialisation, entry)?);
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = kernels.entry(format!("{key} {entry}")).or_insert_with(|| {
+            let (compiler, wanted) = (self.compiler.clone(), signature.clone());
+            let (key, source) = (key.clone(), specialisation.source(Platform::Metal));
+            Pending::start(move || compiler.pipeline(&key, &source, &wanted))
+        });
+        Ok(Kernel::new(key, signature, pending.clone()))
+    }
+
+    fn ready(&self, kernel: &Kernel) -> Result<(), GpuError> {
+        commands::pipeline(kernel).map(drop)
+    }
+
+    fn run(&self, recording: &Recording, pass: Pass) -> Result<Ticket, GpuError> {
+        self.commit(&Arc::new(Self::prepared(recording, pass)?))
+    }
+
+    fn prepare(&self, recording: &Recording, pass: Pass) -> Result<Program, GpuError> {
+        Ok(Program::new(Arc::new(Self::prepared(recording, pass)?)))
+    }
+
+    fn submit(&self, program: &Program) -> Result<Ticket, GpuError> {
+        self.commit(program.raw::<Arc<Prepared>>().ok_or_else(|| foreign("a program"))?)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<(), GpuError> {
+        self.queue().flush()?;
+        self.progress.wait(&self.event, ticket.0)
+    }
+
+    fn is_done(&self, ticket: Ticket) -> Result<bool, GpuError> {
+        self.progress.check()?;
+        Ok(self.progress.is_done(&self.event, ticket.0))
+    }
+
+    fn busy(&self) -> Option<Duration> {
+        Some(self.progress.gpu_time())
+    }
+
+    fn profile(&self, recording: &Recording) -> Result<Option<Vec<Duration>>, GpuError> {
+        let mut times = Vec::with_capacity(recording.dispatches().len());
+        drop(self.settled()?);
+        for step in recording.steps() {
+            let before = self.progress.gpu_time();
+            let ticket = self.run(&step, Pass::Serial)?;
+            self.progress.wait_reported(ticket.0)?;
+            times.push(self.progress.gpu_time().saturating_sub(before));
+        }
+        Ok(Some(times))
+    }
+}
+
+impl Drop for MetalDevice {
+    fn drop(&mut self) {
+        // Buffers and kernels may go next: nothing must still use them.
+        if let Err(error) = self.settled() {
+            tracing::debug!("{error}");
+        }
+    }
+}
+
+fn memory(view: &View) -> Result<&Memory, GpuError> {
+    view.buffer().raw().ok_or_else(|| foreign(view.buffer().label()))
+}
+
+fn foreign(label: &str) -> GpuError {
+    GpuError::Device { call: label.to_owned(), what: "it was made by another device".to_owned() }
+}

@@ -1,0 +1,70 @@
+//! A kernel on the device that `LILY_TEST_DEVICE` names.
+
+use super::{Buffer, Value, data};
+use lily_gpu::{Device, Pass, Recorder};
+use lily_kernels::{Platform, Specialisation};
+use std::sync::{Arc, OnceLock};
+
+#[path = "../../device/mod.rs"]
+mod device;
+
+/// A kernel file with values for its constants.
+pub(crate) struct Kernel(Specialisation);
+
+/// One device for all tests.
+fn device() -> &'static Arc<dyn Device> {
+    static DEVICE: OnceLock<Arc<dyn Device>> = OnceLock::new();
+    DEVICE
+        .get_or_init(|| device::named().expect("LILY_TEST_DEVICE names the device that these tests are for"))
+}
+
+impl Kernel {
+    pub(crate) fn new(file: &str, constants: &[(&str, i64)]) -> Self {
+        let specialisation = Specialisation::named(file, constants).unwrap_or_else(|error| panic!("{error}"));
+        let platform = device().platform();
+        let serves = platform != Platform::Metal || !specialisation.file().cuda_only;
+        assert!(serves, "{file} is written for CUDA alone: --skip this test");
+        Self(specialisation)
+    }
+
+    /// Runs an entry point; every buffer and every parameter is given by its name.
+    pub(crate) fn run(
+        &self,
+        entry: &str,
+        groups: [usize; 3],
+        buffers: &mut [(&str, &mut Buffer)],
+        params: &[(&str, Value)],
+    ) {
+        let device = &**device();
+        let fine =
+            |what: &str, error: lily_gpu::GpuError| panic!("{} {entry}, {what}: {error}", self.0.key());
+        let kernel = device.compile(&self.0, entry).unwrap_or_else(|error| fine("compiling", error));
+        let signature = kernel.signature().clone();
+        let params = data::param_bytes(&signature, params);
+        let bytes = data::in_order(&signature, buffers);
+        let views: Vec<_> = bytes
+            .iter()
+            .zip(&signature.bindings)
+            .map(|(bytes, binding)| {
+                let buffer = device.allocate(bytes.len(), &binding.name);
+                let view = buffer.unwrap_or_else(|error| fine("allocating", error)).whole();
+                device.upload(&view, bytes).unwrap_or_else(|error| fine("uploading", error));
+                view
+            })
+            .collect();
+        let mut recorder = Recorder::new();
+        let mut dispatch = recorder.dispatch(&kernel, groups.map(|n| n as u32)).label("test");
+        for (binding, view) in signature.bindings.iter().zip(&views) {
+            dispatch = dispatch.bind(&binding.name, view);
+        }
+        if !params.is_empty() {
+            dispatch = dispatch.params(&params);
+        }
+        drop(dispatch);
+        let recording = recorder.finish().unwrap_or_else(|error| fine("recording", error.into()));
+        device.run(&recording, Pass::Serial).unwrap_or_else(|error| fine("running", error));
+        for (bytes, view) in bytes.into_iter().zip(&views) {
+            device.download(view, bytes).unwrap_or_else(|error| fine("downloading", error));
+        }
+    }
+}
