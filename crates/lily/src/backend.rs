@@ -123,7 +123,8 @@ pub(crate) fn visit<V: Visitor>(
     let choice = match options.backend {
         BackendChoice::Auto => auto(),
         BackendChoice::Cpu => Choice::Cpu,
-        BackendChoice::Cuda => Choice::Cuda(cuda_device().context("cannot use CUDA")?),
+        BackendChoice::Cuda => Choice::Gpu(cuda_device().context("cannot use CUDA")?),
+        BackendChoice::Metal => Choice::Gpu(metal_device().context("cannot use Metal")?),
         BackendChoice::Reference => Choice::Reference,
     };
     match choice {
@@ -139,7 +140,7 @@ pub(crate) fn visit<V: Visitor>(
                 CpuBackend::new(checkpoint, &cpu).context("cannot load the model onto the CPU backend")?;
             Ok(visitor.visit(backend))
         }
-        Choice::Cuda(device) => match options.precision {
+        Choice::Gpu(device) => match options.precision {
             Some(PrecisionChoice::Int8 | PrecisionChoice::F32) => {
                 Err(Advice::usage("the GPU computes with bf16 activations only", "leave --precision away")
                     .into())
@@ -163,16 +164,17 @@ pub(crate) fn visit<V: Visitor>(
 /// A backend, with the device that was opened for it.
 enum Choice {
     Cpu,
-    Cuda(Arc<dyn Device>),
+    Gpu(Arc<dyn Device>),
     Reference,
 }
 
-/// CUDA where it can be had, else the CPU; says which.
+/// The machine's GPU where it can be had, else the CPU; says which.
 fn auto() -> Choice {
-    match cuda_device() {
+    let device = if cfg!(target_os = "macos") { metal_device() } else { cuda_device() };
+    match device {
         Ok(device) => {
-            tracing::info!(device = device.describe(), "--backend auto chose CUDA");
-            Choice::Cuda(device)
+            tracing::info!(device = device.describe(), "--backend auto chose the GPU");
+            Choice::Gpu(device)
         }
         Err(error) => {
             tracing::info!("--backend auto chose the CPU: {error}");
@@ -191,7 +193,21 @@ fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
 fn cuda_device() -> Result<Arc<dyn Device>, GpuError> {
     Err(GpuError::Unavailable {
         what: "there is no CUDA on macOS".to_owned(),
-        hint: "use --backend cpu".to_owned(),
+        hint: "use --backend metal".to_owned(),
+    })
+}
+
+#[cfg(target_os = "macos")]
+fn metal_device() -> Result<Arc<dyn Device>, GpuError> {
+    use lily_gpu::device::{MetalDevice, MetalOptions};
+    Ok(Arc::new(MetalDevice::new(&MetalOptions::default())?))
+}
+
+#[cfg(not(target_os = "macos"))]
+fn metal_device() -> Result<Arc<dyn Device>, GpuError> {
+    Err(GpuError::Unavailable {
+        what: "there is no Metal outside macOS".to_owned(),
+        hint: "use --backend cuda on an NVIDIA GPU, or --backend cpu".to_owned(),
     })
 }
 

@@ -77,12 +77,14 @@ impl GlobalOptions {
 /// The implementations of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendChoice {
-    /// CUDA if the machine has it, else the CPU
+    /// The machine's GPU (Metal on macOS, else CUDA) if it serves, else the CPU
     Auto,
     /// Packed weights, SIMD kernels, all cores
     Cpu,
     /// An NVIDIA GPU
     Cuda,
+    /// The GPU of an Apple silicon Mac
+    Metal,
     /// Plain f32, slow: the oracle that the others are checked against
     Reference,
 }
