@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask tidy` and what continuous integration needs from the README.
 
+mod apple;
 mod markdown;
 mod mutate;
 mod readme;
@@ -40,6 +41,8 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         only: Vec<String>,
     },
+    /// Check, lint and link for Apple silicon on a machine without Apple's tools.
+    Apple(apple::Options),
     /// Print the command that the README gives for `chat` or `test`, so that CI runs exactly that.
     ReadmeCommand {
         /// `chat` or `test`.
@@ -75,6 +78,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         }
         Chore::MutateKernels { only } => {
             let failed = mutate::run(&root, only, &mut out)?;
+            Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Chore::Apple(options) => {
+            let failed = apple::run(&root, options, &mut out)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Chore::ReadmeCommand { name } => {

@@ -49,7 +49,7 @@ pub(super) fn check(dispatch: &Dispatch, rules: &Rules, faults: &mut Vec<Fault>)
         faults.push(Fault { kind, what: format!("{} ({}): {what}", dispatch.name(), signature.entry) });
     };
     let limits = &rules.limits;
-    if signature.threads == 0 || signature.threads > limits.threads || signature.threads % 32 != 0 {
+    if signature.threads == 0 || signature.threads > limits.threads || !signature.threads.is_multiple_of(32) {
         let what = format!("{} threads in a threadgroup, at most {}", signature.threads, limits.threads);
         fault(FaultKind::Threads, what);
     }
