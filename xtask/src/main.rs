@@ -7,6 +7,7 @@ mod readme;
 mod scrub;
 mod tidy;
 mod tree;
+mod verify_metal;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -43,6 +44,8 @@ enum Chore {
     },
     /// Check, lint and link for Apple silicon on a machine without Apple's tools.
     Apple(apple::Options),
+    /// On a Mac: verify and measure everything that other machines cannot, and write one report.
+    VerifyMetal(verify_metal::Options),
     /// Print the command that the README gives for `chat` or `test`, so that CI runs exactly that.
     ReadmeCommand {
         /// `chat` or `test`.
@@ -82,6 +85,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         }
         Chore::Apple(options) => {
             let failed = apple::run(&root, options, &mut out)?;
+            Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Chore::VerifyMetal(options) => {
+            let failed = verify_metal::run(&root, options, &mut out)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Chore::ReadmeCommand { name } => {

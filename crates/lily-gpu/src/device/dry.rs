@@ -48,6 +48,12 @@ impl DryDevice {
         Self::with(Platform::Metal, gpu.family.to_string(), Rules::apple(gpu).limits)
     }
 
+    /// One that stands for a device that is there: plans for it are the same.
+    pub fn like(device: &dyn Device) -> Self {
+        let limits = Limits { memory: u64::MAX, ..device.limits() };
+        Self::with(device.platform(), device.architecture().to_owned(), limits)
+    }
+
     /// The same, checking every recording that it is given to run or to prepare.
     #[must_use]
     pub fn with_checker(mut self, checker: Checker) -> Self {

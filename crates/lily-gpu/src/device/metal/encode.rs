@@ -99,11 +99,14 @@ mod tests {
     use crate::{Device, Recorder, Recording, device::DryDevice};
     use lily_kernels::{Platform, Specialisation};
 
+    /// What each slot holds: a buffer from an offset on, or bytes.
+    type Slots = HashMap<u32, (Option<(u64, usize)>, Vec<u8>)>;
+
     /// What a GPU would see: the slots at each dispatch, with the calls that it took.
     #[derive(Default)]
     struct Machine {
         kernel: String,
-        slots: HashMap<u32, (Option<(u64, usize)>, Vec<u8>)>,
+        slots: Slots,
         launches: Vec<Launch>,
         calls: usize,
         barriers: Vec<usize>,
@@ -111,7 +114,7 @@ mod tests {
 
     struct Launch {
         entry: String,
-        slots: HashMap<u32, (Option<(u64, usize)>, Vec<u8>)>,
+        slots: Slots,
         groups: [u32; 3],
         threads: u32,
     }

@@ -1,7 +1,7 @@
 //! A kernel on the device that `LILY_TEST_DEVICE` names.
 
 use super::{Buffer, Value, data};
-use lily_gpu::{Device, Pass, Recorder};
+use lily_gpu::{Device, GpuError, Pass, Recorder};
 use lily_kernels::{Platform, Specialisation};
 use std::sync::{Arc, OnceLock};
 
@@ -35,23 +35,28 @@ impl Kernel {
         buffers: &mut [(&str, &mut Buffer)],
         params: &[(&str, Value)],
     ) {
+        self.try_run(entry, groups, buffers, params)
+            .unwrap_or_else(|error| panic!("{} {entry}: {error}", self.0.key()));
+    }
+
+    fn try_run(
+        &self,
+        entry: &str,
+        groups: [usize; 3],
+        buffers: &mut [(&str, &mut Buffer)],
+        params: &[(&str, Value)],
+    ) -> Result<(), GpuError> {
         let device = &**device();
-        let fine =
-            |what: &str, error: lily_gpu::GpuError| panic!("{} {entry}, {what}: {error}", self.0.key());
-        let kernel = device.compile(&self.0, entry).unwrap_or_else(|error| fine("compiling", error));
+        let kernel = device.compile(&self.0, entry)?;
         let signature = kernel.signature().clone();
         let params = data::param_bytes(&signature, params);
         let bytes = data::in_order(&signature, buffers);
-        let views: Vec<_> = bytes
-            .iter()
-            .zip(&signature.bindings)
-            .map(|(bytes, binding)| {
-                let buffer = device.allocate(bytes.len(), &binding.name);
-                let view = buffer.unwrap_or_else(|error| fine("allocating", error)).whole();
-                device.upload(&view, bytes).unwrap_or_else(|error| fine("uploading", error));
-                view
-            })
-            .collect();
+        let mut views = Vec::with_capacity(bytes.len());
+        for (bytes, binding) in bytes.iter().zip(&signature.bindings) {
+            let view = device.allocate(bytes.len(), &binding.name)?.whole();
+            device.upload(&view, bytes)?;
+            views.push(view);
+        }
         let mut recorder = Recorder::new();
         let mut dispatch = recorder.dispatch(&kernel, groups.map(|n| n as u32)).label("test");
         for (binding, view) in signature.bindings.iter().zip(&views) {
@@ -61,10 +66,7 @@ impl Kernel {
             dispatch = dispatch.params(&params);
         }
         drop(dispatch);
-        let recording = recorder.finish().unwrap_or_else(|error| fine("recording", error.into()));
-        device.run(&recording, Pass::Serial).unwrap_or_else(|error| fine("running", error));
-        for (bytes, view) in bytes.into_iter().zip(&views) {
-            device.download(view, bytes).unwrap_or_else(|error| fine("downloading", error));
-        }
+        device.run(&recorder.finish()?, Pass::Serial)?;
+        bytes.into_iter().zip(&views).try_for_each(|(bytes, view)| device.download(view, bytes))
     }
 }

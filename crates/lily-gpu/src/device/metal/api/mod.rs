@@ -55,6 +55,8 @@ pub struct MetalDevice {
     compiler: Arc<Compiler>,
     residency: Option<Arc<Residency>>,
     facts: Arc<Facts>,
+    /// The family, as `apple8`.
+    architecture: String,
     device: Retained<ProtocolObject<dyn MTLDevice>>,
 }
 
@@ -110,6 +112,7 @@ impl MetalDevice {
             kernels: Mutex::default(),
             compiler,
             residency,
+            architecture: format!("apple{}", facts.family),
             facts,
             device,
         })
@@ -160,6 +163,10 @@ impl Device for MetalDevice {
 
     fn describe(&self) -> String {
         self.facts.to_string()
+    }
+
+    fn architecture(&self) -> &str {
+        &self.architecture
     }
 
     fn limits(&self) -> Limits {

@@ -1,0 +1,160 @@
+//! What a device is, whether every kernel compiles on it, and how fast it reads: a part of `cargo xtask verify-metal`.
+//!
+//! `cargo run --release -p lily-gpu --example verify_device -- machine`, `... kernels` or `... bandwidth`, with
+//! `LILY_TEST_DEVICE` set.
+
+#![expect(clippy::print_stdout, reason = "what it measures is its output")]
+
+#[path = "../tests/device/mod.rs"]
+mod device;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use lily_checkpoint::Checkpoint;
+use lily_engine::{SamplingParams, TokenId, TokenMask};
+use lily_gpu::{
+    Device, Optimisation, Pass, Recorder, Switches, check::Plans, device::DryDevice,
+    plan::choice::ChoiceRequest,
+};
+use lily_kernels::Specialisation;
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use support::FullSize;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Bytes of a copy, and of a matrix that is read.
+const LARGE: usize = 1 << 30;
+/// Rounds of a measurement; the fastest counts, and the slowest is told.
+const ROUNDS: usize = 7;
+/// Columns of the matrix.
+const COLS: usize = 2048;
+
+fn main() -> Outcome<()> {
+    let device = device::named().ok_or("LILY_TEST_DEVICE names no device")?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["machine"] => {
+            println!("{}\n{:#?}", device.describe(), device.limits());
+            Ok(())
+        }
+        ["kernels"] => kernels(&*device),
+        ["bandwidth"] => bandwidth(&*device),
+        _ => Err("usage: verify_device machine | kernels | bandwidth".into()),
+    }
+}
+
+/// Compiles every kernel of the plans of nano and of the full-size model; all are under way before the first is waited for.
+fn kernels(device: &dyn Device) -> Outcome<()> {
+    let start = Instant::now();
+    let dry = Arc::new(DryDevice::like(device));
+    let nano = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nano");
+    collect(&dry, &Checkpoint::open(nano.as_ref())?, 512)?;
+    collect(&dry, &FullSize::new().checkpoint, 4096)?;
+    let wanted = dry.kernels();
+    let started: Vec<_> = wanted
+        .iter()
+        .map(|(specialisation, entry)| {
+            (format!("{} {entry}", specialisation.key()), device.compile(specialisation, entry))
+        })
+        .collect();
+    let mut failed = 0;
+    for (name, kernel) in &started {
+        let made = kernel.as_ref().map_err(Clone::clone).and_then(|kernel| device.ready(kernel));
+        if let Err(error) = made {
+            failed += 1;
+            println!("{name}: {error}");
+        }
+    }
+    println!("{} kernels in {:.1} s, {failed} failed", started.len(), start.elapsed().as_secs_f64());
+    if failed > 0 { Err("not every kernel compiles".into()) } else { Ok(()) }
+}
+
+/// Records every plan of a checkpoint, with and without each optimisation and with every way to choose a token.
+fn collect(dry: &Arc<DryDevice>, checkpoint: &Checkpoint, rows: usize) -> Outcome<()> {
+    let mut plans = Plans::new(dry.clone(), checkpoint, Switches::default(), rows)?;
+    let each = Optimisation::ALL.into_iter().map(|one| Switches::without(&[one]));
+    for switches in [Switches::default(), Switches::all()].into_iter().chain(each) {
+        plans.set_switches(switches);
+        plans.all()?;
+    }
+    let vocab = checkpoint.config.vocab_size;
+    let tokens = TokenMask::all(vocab);
+    let plain = SamplingParams { temperature: 1.0, top_p: 0.95, ..SamplingParams::default() };
+    let mut requests = vec![SamplingParams { temperature: 0.0, ..plain.clone() }];
+    requests.extend((2..=64).step_by(4).map(|top_k| SamplingParams { top_k, ..plain.clone() }));
+    requests.push(SamplingParams { top_k: 0, ..plain.clone() });
+    requests.push(SamplingParams { top_k: 0, top_p: 1.0, ..plain });
+    for params in &requests {
+        for (bias, logprobs) in [(vec![], 0), (vec![(TokenId(1), 1.0)], 20)] {
+            let params = SamplingParams { logit_bias: bias, ..params.clone() };
+            let request = ChoiceRequest { params: &params, seed: 1, prompt: &[], tokens: &tokens, logprobs };
+            plans.choice.set(&**dry, &request)?;
+            plans.step(1)?;
+        }
+    }
+    Ok(())
+}
+
+/// A copy inside the device's memory, and a matrix product with one row, which reads and hardly writes.
+fn bandwidth(device: &dyn Device) -> Outcome<()> {
+    let room = usize::try_from(device.limits().memory / 8).unwrap_or(usize::MAX);
+    let bytes = LARGE.min(room).min(usize::try_from(device.limits().buffer)?).next_multiple_of(1 << 20);
+    let from = device.allocate(bytes, "bandwidth, from")?.whole();
+    let to = device.allocate(bytes, "bandwidth, to")?.whole();
+    device.zero(&from)?;
+    let settle = || device.download(&to.slice(0, 4), &mut [0; 4]);
+    let copy = rounds(|| {
+        device.copy(&from, &to)?;
+        Ok(settle()?)
+    })?;
+    tell("a copy, read and written", 2 * bytes, &copy);
+
+    let rows = bytes / (2 * COLS);
+    let plain = Specialisation::named("gemv", &[("K", COLS as i64), ("BITS", 16)])?;
+    let kernel = device.compile(&plain, "gemv")?;
+    let mut recorder = Recorder::new();
+    recorder
+        .dispatch(&kernel, [rows.div_ceil(16) as u32, 1, 1])
+        .bind("w", &from)
+        .bind("scales", &from.slice(0, 16))
+        .bind("biases", &from.slice(0, 16))
+        .bind("x", &device.allocate(4 * COLS, "x")?.whole())
+        .bind("y", &to.slice(0, 4 * rows))
+        .param("rows", rows)
+        .param("stride", 0_u32)
+        .label("bandwidth");
+    let program = device.prepare(&recorder.finish()?, Pass::Serial)?;
+    let read = rounds(|| Ok(device.wait(device.submit(&program)?)?))?;
+    tell("a product with one row, read", bytes, &read);
+    Ok(())
+}
+
+/// Times after one round that does not count, sorted.
+fn rounds(mut run: impl FnMut() -> Outcome<()>) -> Outcome<Vec<Duration>> {
+    run()?;
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        run()?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn tell(what: &str, bytes: usize, times: &[Duration]) {
+    let speed = |time: &Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+    if let (Some(best), Some(worst)) = (times.first(), times.last()) {
+        println!(
+            "{what}: {:.1} GB/s, {:.1} in the slowest of {} rounds ({} MB)",
+            speed(best),
+            speed(worst),
+            times.len(),
+            bytes >> 20
+        );
+    }
+}
