@@ -96,6 +96,7 @@ fn parts(options: &Options) -> Vec<Part> {
     for (model, name) in models {
         let mut bench = Part::cargo(name, &["run", "--release", "-p", "lily", "--", "bench"]);
         bench.args(&["--model", &model, "--backend", &options.device, "-v"]);
+        bench.args(&["--prefill", "128,512,4096", "--decode", "128,512,4096,32768"]);
         parts.push(bench);
     }
     parts

@@ -10,6 +10,9 @@ const OLDEST: Os = Os { major: 14, minor: 0 };
 /// The oldest family: simdgroup matrices and reductions.
 const OLDEST_FAMILY: u32 = 7;
 
+/// The line with which a kernel asks for the headers of tensor operations.
+const TENSOR_SWITCH: &str = "#define KD_TENSOR 1";
+
 /// A version of macOS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Os {
@@ -43,10 +46,9 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// What a text is written in.
+    /// What a text is written in: it switches tensor operations on in its first lines, or has none.
     pub(super) fn of(source: &str) -> Self {
-        let tensors = ["<metal_tensor>", "<MetalPerformancePrimitives/"];
-        if tensors.iter().any(|header| source.contains(header)) { Self::V4_0 } else { Self::V3_1 }
+        if source.lines().any(|line| line == TENSOR_SWITCH) { Self::V4_0 } else { Self::V3_1 }
     }
 
     /// As it is called.
@@ -239,8 +241,9 @@ mod tests {
 
     #[test]
     fn the_language_follows_the_text() {
-        assert_eq!(Language::of("#include <metal_stdlib>\n"), Language::V3_1);
-        let tensors = Language::of("#include <metal_tensor>\n");
+        let plain = "#ifdef KD_TENSOR\n#include <metal_tensor>\n#endif\n";
+        assert_eq!(Language::of(plain), Language::V3_1);
+        let tensors = Language::of(&format!("#define KD_TENSOR 1\n{plain}"));
         assert_eq!(tensors, Language::V4_0);
         assert!(Facts { os: Os::new(26, 0), ..m2_max() }.check_language(tensors).is_ok());
         let words = m2_max().check_language(tensors).unwrap_err();
