@@ -15,8 +15,10 @@ mod memory_plan;
 mod model;
 pub mod plan;
 pub mod recorder;
+pub mod shapes;
 mod state;
 mod switches;
+pub mod tune;
 pub mod weights;
 
 pub use backend::{DEFAULT_PREFILL_CHUNK, GpuBackend, GpuOptions, GpuState, OpTime};

@@ -1,11 +1,16 @@
 //! A model on a device.
 
-use crate::{Device, GpuError, Kernel, Switches, weights::Weights};
+use crate::{
+    Device, GpuError, Kernel, Switches,
+    shapes::{Chip, Shapes, Tuned},
+    weights::Weights,
+};
 use lily_checkpoint::ModelConfig;
 use lily_kernels::Specialisation;
 use std::{
     collections::HashMap,
     fmt::Write as _,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -19,13 +24,63 @@ pub struct GpuModel {
     pub weights: Weights,
     /// Which optimisations are on.
     pub switches: Switches,
+    chip: Chip,
+    /// In the place of the table's.
+    shapes: Mutex<Option<Shapes>>,
     kernels: Mutex<HashMap<String, Kernel>>,
 }
 
 impl GpuModel {
     /// A model whose weights are loaded.
     pub fn new(device: Arc<dyn Device>, config: ModelConfig, weights: Weights, switches: Switches) -> Self {
-        Self { device, config, weights, switches, kernels: Mutex::default() }
+        let chip = Chip::of(&*device);
+        Self { device, config, weights, switches, chip, shapes: Mutex::default(), kernels: Mutex::default() }
+    }
+
+    /// What kind of chip the device is.
+    pub fn chip(&self) -> Chip {
+        self.chip
+    }
+
+    /// The launch shapes of what is recorded next: those that were set or read, else the table's.
+    pub fn shapes(&self) -> Shapes {
+        let set = *self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        set.unwrap_or_else(|| Shapes::of(self.chip))
+    }
+
+    /// Sets the launch shapes of what is recorded next.
+    pub fn set_shapes(&self, shapes: Shapes) {
+        *self.shapes.lock().unwrap_or_else(PoisonError::into_inner) = Some(shapes);
+    }
+
+    /// Takes the launch shapes that `lily tune` kept in the cache folder, unless `LILY_TUNED` is `off`.
+    pub fn read_kept(&self) {
+        if std::env::var_os("LILY_TUNED").is_some_and(|value| value == "off") {
+            tracing::info!("launch shapes of the table: LILY_TUNED is off");
+        } else if let Some(folder) = Tuned::default_folder() {
+            self.read_tuned(&folder);
+        }
+    }
+
+    /// Takes the launch shapes that `lily tune` kept in a folder for this device and these dimensions, if there are any. What is of no
+    /// use is told and left alone.
+    pub fn read_tuned(&self, folder: &Path) {
+        match Tuned::load(folder, &*self.device, &self.config) {
+            Ok(None) => {}
+            Ok(Some(tuned)) => {
+                let named: Vec<String> = tuned
+                    .winners
+                    .iter()
+                    .map(|(slot, values)| format!("{slot} {}", slot.describe(values)))
+                    .collect();
+                tracing::info!(shapes = named.join(", "), "launch shapes as measured by lily tune");
+                self.set_shapes(tuned.shapes(self.chip));
+            }
+            Err(error) => tracing::warn!(
+                "the launch shapes kept in {} are not used: {error}\nhint: run lily tune again, or lily tune --reset",
+                folder.display()
+            ),
+        }
     }
 
     /// An entry point of a kernel file with these constants, compiled once.

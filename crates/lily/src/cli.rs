@@ -132,6 +132,7 @@ pub(crate) enum Command {
     Eval(commands::eval::EvalArgs),
     Parse(commands::parse::ParseArgs),
     Top(commands::top::TopArgs),
+    Tune(commands::tune::TuneArgs),
 }
 
 /// A switch with the values `on` and `off`.

@@ -1,8 +1,7 @@
 //! What the device can do, and where the time goes.
 
-use super::{GpuBackend, GpuState};
+use super::GpuBackend;
 use crate::{GpuError, GpuModel, Recording};
-use lily_engine::TokenId;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
@@ -56,16 +55,9 @@ impl GpuBackend {
         Ok(found)
     }
 
-    /// A step in a context of `context` tokens as it is recorded, with the state that it is bound to and the model that its
-    /// kernels come from, for measuring launch shapes.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn step_for_tuning(&self, context: usize) -> Result<(GpuState, Recording, &GpuModel), GpuError> {
-        let state = self.state(context + 1)?;
-        self.write_step(state.buffers()?, TokenId(0), context)?;
-        let recording = self.step_recording(state.buffers()?, context + 1)?;
-        Ok((state, recording, &self.model))
+    /// The model that plans are made from, for measuring launch shapes.
+    pub fn model(&self) -> &GpuModel {
+        &self.model
     }
 
     /// Time of each operation of a recording, its dispatches run one at a time; `None` where the device cannot tell.

@@ -80,6 +80,7 @@ impl GpuBackend {
         let choice = Choice::new(&*device, config)?;
         let weights = weights.load(&*device)?;
         let model = GpuModel::new(device, config.clone(), weights, options.switches);
+        model.read_kept();
         Ok(Self {
             model,
             decode,

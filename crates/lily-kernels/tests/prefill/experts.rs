@@ -53,8 +53,12 @@ fn portable<'a>(constants: &'a [(&'a str, i64)]) -> Route<'a> {
     Route { file: "expert_gemm", constants, gate_up_columns: 64, down_columns: 64, permuted: false }
 }
 
-fn kernel(route: &Route<'_>, width: usize, outputs: usize, routed: i64) -> Kernel {
-    let mut constants = vec![("K", width as i64), ("OUTPUTS", outputs as i64), ("ROUTED", routed)];
+/// `routed`: experts, and the most rows that one token is sent to; nothing for one expert of all rows.
+fn kernel(route: &Route<'_>, width: usize, outputs: usize, routed: Option<(usize, usize)>) -> Kernel {
+    let mut constants = vec![("K", width as i64), ("OUTPUTS", outputs as i64)];
+    constants.push(("ROUTED", i64::from(routed.is_some())));
+    let (experts, per_token) = routed.unwrap_or((1, 1));
+    constants.extend([("EXPERTS", experts as i64), ("TOP_K", per_token as i64)]);
     constants.extend_from_slice(route.constants);
     Kernel::new(route.file, &constants)
 }
@@ -83,8 +87,9 @@ fn check(
     let (x, plain) = bf16_rows(&mut r, tokens * hidden, 1.0);
     let mut x = if route.permuted { Buffer::bf16(&permute(&plain, hidden)) } else { x };
     let mut h = bf16_results(routes.rows() * inner);
-    let params = [("rows", Value::U(0))];
-    kernel(route, hidden, inner, 1).run(
+    let params = [("rows", Value::U(tokens))];
+    let routed = Some((experts, routes.rows().div_ceil(tokens)));
+    kernel(route, hidden, inner, routed).run(
         "expert_gate_up",
         [inner.div_ceil(route.gate_up_columns), routes.tiles(), 1],
         &mut [
@@ -115,7 +120,7 @@ fn check(
     let mut down = Quantised::new(&mut r, experts * hidden, inner, bits, group.min(inner));
     let weight = r.vec(routes.rows(), 1.0);
     let mut y = bf16_results(routes.rows() * hidden);
-    kernel(route, inner, hidden, 1).run(
+    kernel(route, inner, hidden, routed).run(
         "expert_down",
         [hidden.div_ceil(route.down_columns), routes.tiles(), 1],
         &mut [
@@ -194,7 +199,7 @@ fn one_expert_for_all_rows() {
         let mut h = bf16_results(rows * inner);
         let constants: &[(&str, i64)] = if permuted { &[] } else { &[("BM", 16)] };
         let route = Route { file, constants, gate_up_columns: 64, down_columns: 64, permuted };
-        kernel(&route, hidden, inner, 0).run(
+        kernel(&route, hidden, inner, None).run(
             "expert_gate_up",
             [inner.div_ceil(64), rows.div_ceil(tile), 1],
             &mut [

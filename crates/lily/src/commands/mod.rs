@@ -9,6 +9,7 @@ pub(crate) mod render;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod top;
+pub(crate) mod tune;
 
 use crate::{
     cli::{Cli, Command},
@@ -39,5 +40,6 @@ pub(crate) fn run(cli: &Cli, terminal: &Terminal) -> Result<ExitCode> {
         Some(Command::Eval(args)) => eval::run(args, options, terminal),
         Some(Command::Parse(args)) => parse::run(args, options, terminal),
         Some(Command::Top(args)) => top::run(args, terminal),
+        Some(Command::Tune(args)) => tune::run(args, options, terminal),
     }
 }

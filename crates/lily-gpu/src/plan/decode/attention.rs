@@ -7,29 +7,28 @@ use super::{
 };
 use crate::{
     GpuError, KvState, Optimisation, View,
+    shapes::AttentionShape,
     weights::{AttentionWeights, LayerWeights},
 };
 use lily_kernels::Platform;
 
 /// What the kernels are written for.
 const HEAD_DIM: usize = 256;
-/// Blocks that a bucket is cut into, about: enough to fill a device twice, few enough to join.
-const BLOCKS: usize = 128;
 /// The shortest block.
 const LEAST_BLOCK: usize = 64;
 /// Blocks are equal from this context on ("fixed-blocks").
 const FIXED_FROM: usize = 32_768;
 
-/// Positions of a block.
-fn block(bucket: usize) -> usize {
-    bucket.div_ceil(BLOCKS).next_power_of_two().max(LEAST_BLOCK)
+/// Positions of a block, for about so many.
+fn block(bucket: usize, blocks: usize) -> usize {
+    bucket.div_ceil(blocks).next_power_of_two().max(LEAST_BLOCK)
 }
 
-/// Most blocks of any context up to the longest.
+/// Most blocks of any context up to the longest, with any shape.
 pub(super) fn most_blocks(max_context: usize) -> usize {
-    let longest = super::bucket(max_context);
+    let (longest, most) = (super::bucket(max_context), AttentionShape::MOST_BLOCKS);
     // Below the longest, the count is largest just before blocks double.
-    longest.div_ceil(block(longest)).max(BLOCKS.min(longest.div_ceil(LEAST_BLOCK)))
+    longest.div_ceil(block(longest, most)).max(most.min(longest.div_ceil(LEAST_BLOCK)))
 }
 
 /// The parts of the input projections.
@@ -70,16 +69,21 @@ impl Step<'_> {
 
     fn partials(&self) -> (u32, View, View) {
         let heads = self.model.config.attention.heads;
-        let blocks = self.bucket.div_ceil(block(self.bucket));
+        let blocks = self.bucket.div_ceil(self.block());
         let partial = self.t.partial.slice(0, blocks * heads * HEAD_DIM * 4);
         let partial_ml = self.t.partial_ml.slice(0, blocks * heads * 2 * 4);
         (groups(blocks, 1), partial, partial_ml)
     }
 
+    /// Positions of a block.
+    fn block(&self) -> usize {
+        block(self.bucket, self.shapes.attention.blocks)
+    }
+
     /// Bytes of the results, and of their maxima and sums, of the blocks that the context reaches.
     fn partial_bytes(&self) -> [usize; 2] {
         let heads = self.model.config.attention.heads;
-        let blocks = self.context.div_ceil(block(self.bucket));
+        let blocks = self.context.div_ceil(self.block());
         [blocks * heads * HEAD_DIM * 4, blocks * heads * 2 * 4]
     }
 
@@ -96,7 +100,7 @@ impl Step<'_> {
             ("HEADS", heads as i64),
             ("KV_HEADS", kv_heads as i64),
             ("ROTARY", config.rotary_dim as i64),
-            ("BLOCK", block(self.bucket) as i64),
+            ("BLOCK", self.block() as i64),
         ];
         // What the context's rows are, each of keys and of values.
         let read = kv_heads * self.context.min(self.state.capacity) * HEAD_DIM * 2;
@@ -120,7 +124,8 @@ impl Step<'_> {
                 .label("attention.blocks");
             return Ok(());
         }
-        let most = if has(Optimisation::GqaPack) { 8 } else { 1 };
+        let shape = self.shapes.attention;
+        let most = if has(Optimisation::GqaPack) { shape.pack } else { 1 };
         let pack = [8, 4, 2, 1].into_iter().find(|&pack| pack <= most && (heads / kv_heads) % pack == 0);
         let pack = pack.unwrap_or(1);
         let fixed = has(Optimisation::FixedBlocks) && self.bucket >= FIXED_FROM;
@@ -136,8 +141,8 @@ impl Step<'_> {
         } else {
             constants.extend([
                 ("PACK", pack as i64),
-                ("POSITIONS", 4),
-                ("SIMDGROUPS", 8),
+                ("POSITIONS", shape.positions as i64),
+                ("SIMDGROUPS", shape.simdgroups as i64),
                 ("FIXED", i64::from(fixed)),
                 ("PREPARED", i64::from(!fused)),
             ]);
@@ -219,9 +224,9 @@ impl Step<'_> {
     fn combine(&mut self, w: &AttentionWeights, p: &Projections, y: &View) -> Result<(), GpuError> {
         let heads = self.model.config.attention.heads;
         let (blocks, partial, partial_ml) = self.partials();
-        let most = (blocks as usize).next_power_of_two().max(BLOCKS);
+        let most = (blocks as usize).next_power_of_two().max(AttentionShape::MOST_BLOCKS);
         let constants =
-            [("HEADS", heads as i64), ("BLOCK", block(self.bucket) as i64), ("MAX_BLOCKS", most as i64)];
+            [("HEADS", heads as i64), ("BLOCK", self.block() as i64), ("MAX_BLOCKS", most as i64)];
         let kernel = self.model.kernel("attention_combine", &constants, "attention_combine")?;
         let ahead = self.ahead_of_out_proj(&w.out_proj);
         let [results, result_ml] = self.partial_bytes();
@@ -247,6 +252,7 @@ impl Step<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shapes::Slot;
 
     #[test]
     fn the_partials_have_room_for_every_context() {
@@ -254,8 +260,10 @@ mod tests {
             let most = most_blocks(longest);
             for context in (1..=longest).step_by(97).chain([longest]) {
                 let bucket = super::super::bucket(context);
-                let blocks = bucket.div_ceil(block(bucket));
-                assert!(blocks <= most, "{context} of {longest}: {blocks} blocks, room for {most}");
+                for wanted in Slot::Attention.alternatives() {
+                    let blocks = bucket.div_ceil(block(bucket, wanted[0]));
+                    assert!(blocks <= most, "{context} of {longest}: {blocks} blocks, room for {most}");
+                }
             }
         }
     }

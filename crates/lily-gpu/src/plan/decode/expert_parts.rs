@@ -2,16 +2,17 @@
 
 use super::{
     Step, format_constants,
-    gemv::{Around, Shape, gemv},
+    gemv::{Around, gemv},
     groups,
 };
 use crate::{
     GpuError, Kernel, View,
+    shapes::RowShape,
     weights::{LayerWeights, MatrixView},
 };
 
 /// Launch shape of the products.
-const SHAPE: Shape = Shape { rows: 4, simdgroups: 4, split: 1, waves: 0 };
+const SHAPE: RowShape = RowShape { rows: 4, simdgroups: 4, split: 1, waves: 0 };
 
 impl Step<'_> {
     /// The router's choice, the normed row, gate, up, and their activation.

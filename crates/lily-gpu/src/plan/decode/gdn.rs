@@ -7,14 +7,12 @@ use super::{
 };
 use crate::{
     GdnState, GpuError, Optimisation, View,
+    shapes::GdnShape,
     weights::{GdnWeights, LayerWeights},
 };
 
 /// Added to the squared length of q and k before the root.
 const L2_EPS: f32 = 1e-6;
-/// Simdgroups of a threadgroup, and value columns of a simdgroup.
-const SIMDGROUPS: usize = 8;
-const COLUMNS: usize = 2;
 
 /// The parts of the input projections.
 struct Projections {
@@ -76,11 +74,11 @@ impl Step<'_> {
         o: &View,
     ) -> Result<(), GpuError> {
         let gdn = &self.model.config.gated_delta_net;
-        let mut constants = self.dims().to_vec();
-        constants.extend([("SIMDGROUPS", SIMDGROUPS as i64), ("COLUMNS", COLUMNS as i64)]);
+        let (mut constants, GdnShape { simdgroups, columns }) = (self.dims().to_vec(), self.shapes.gdn);
+        constants.extend([("SIMDGROUPS", simdgroups as i64), ("COLUMNS", columns as i64)]);
         let kernel = self.model.kernel("gdn_step", &constants, "gdn_step")?;
         let ahead = self.ahead_of_out_proj(&w.out_proj);
-        let grid = [groups(gdn.value_head_dim, SIMDGROUPS * COLUMNS), groups(gdn.value_heads, 1), 1];
+        let grid = [groups(gdn.value_head_dim, simdgroups * columns), groups(gdn.value_heads, 1), 1];
         self.recorder
             .dispatch(&kernel, grid)
             .bind("qkv", &p.qkv)

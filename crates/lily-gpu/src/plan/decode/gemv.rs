@@ -4,6 +4,7 @@ use super::{Step, ahead::Ahead, format_constants, groups};
 use crate::{
     GpuError, Optimisation, View,
     recorder::DispatchBuilder,
+    shapes::RowShape,
     weights::{Element, Format, MatrixGroup, MatrixView},
 };
 use lily_kernels::Platform;
@@ -18,43 +19,6 @@ pub(super) enum Around<'a> {
     Add { ahead: &'a Ahead },
     /// `y += W (rms_norm_heads(x) * silu(z))`, heads of `head` elements; brings weights near.
     Gated { z: &'a View, gain: &'a View, head: usize, eps: f32, ahead: &'a Ahead },
-}
-
-/// Launch shape of a product: output rows in flight per lane, simdgroups per threadgroup, simdgroups that share a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) rows: usize,
-    pub(super) simdgroups: usize,
-    pub(super) split: usize,
-    /// 0: each threadgroup takes one tile. Else so many threadgroups per core share all tiles, the next one's weights in
-    /// flight while one is multiplied.
-    pub(super) waves: usize,
-}
-
-/// Rows of a matrix of `cols` columns that a simdgroup of 32 lanes has side by side.
-pub(super) fn side(cols: usize) -> usize {
-    let chunks = cols / 32;
-    let lanes = [16, 8, 4, 2, 1].into_iter().find(|&lanes| chunks > lanes).map_or(1, |lanes| 2 * lanes);
-    32 / lanes
-}
-
-impl Shape {
-    /// Rows that a threadgroup takes at a time.
-    pub(super) fn tile(self, cols: usize) -> usize {
-        self.simdgroups / self.split * self.rows * side(cols)
-    }
-
-    /// The shape for `rows` outputs of `cols` inputs of `bits` each, by what was fastest on an H200. Few rows are shared by
-    /// more simdgroups, so that the device is full; wide codes take more registers.
-    fn of(rows: usize, cols: usize, bits: u32) -> Self {
-        let flight = if bits <= 4 { 4 } else { 2 };
-        match (rows, cols) {
-            (_, ..2048) => Self { rows: 2, simdgroups: 4, split: 1, waves: 0 },
-            (8_000.., ..4096) => Self { rows: flight, simdgroups: 4, split: 1, waves: 0 },
-            (_, ..4096) => Self { rows: 2, simdgroups: 16, split: 2, waves: 0 },
-            _ => Self { rows: flight, simdgroups: 16, split: 4, waves: 0 },
-        }
-    }
 }
 
 /// True if `gemv_tensor`, which multiplies on tensor cores, serves such a matrix on the model's device.
@@ -81,18 +45,19 @@ fn route(step: &Step<'_>, w: &MatrixView) -> (&'static str, Constants, u32, usiz
     let device = step.model.device.limits();
     let cores = device.cores as usize;
     if has_tensor_route(step, w) {
-        // Two tiles in flight pay where there are very many; two threadgroups per core walk them all.
-        let tiles = if w.rows >= 100_000 { 2 } else { 1 };
+        // More tiles in flight pay only where there are very many; a few threadgroups per core walk them all.
+        let shape = step.shapes.tensor;
+        let tiles = if w.rows >= 100_000 { shape.tiles } else { 1 };
         let rows = 16 * tiles;
-        let count = w.rows.div_ceil(rows).min(2 * cores);
+        let count = w.rows.div_ceil(rows).min(shape.waves * cores);
         let constants = vec![("K", w.cols as i64), ("TILES", tiles as i64)];
         return ("gemv_tensor", constants, groups(count, 1), count * rows);
     }
     let shape = if step.model.switches.has(Optimisation::RowGemv) {
-        Shape::of(w.rows, w.cols, w.format.bits)
+        step.shapes.product(w.rows, w.cols, w.format.bits)
     } else {
         // A threadgroup for each row.
-        Shape { rows: 1, simdgroups: 4, split: if w.cols >= 2048 { 4 } else { 1 }, waves: 0 }
+        RowShape { rows: 1, simdgroups: 4, split: 4, waves: 0 }.for_width(w.cols)
     };
     let tile = shape.tile(w.cols);
     let most = cores * shape.waves;
@@ -176,17 +141,4 @@ pub(super) fn gemv_group(
         gemv(step, matrix, x, &y.slice(first * 4, matrix.rows * 4), around, label)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Shape, side};
-
-    #[test]
-    fn narrow_rows_lie_side_by_side() {
-        let found = [32, 64, 96, 128, 256, 320, 512, 1024, 2048, 4096].map(side);
-        assert_eq!(found, [32, 16, 8, 8, 4, 2, 2, 1, 1, 1]);
-        assert_eq!(Shape { rows: 4, simdgroups: 4, split: 2, waves: 0 }.tile(2048), 8);
-        assert_eq!(Shape { rows: 2, simdgroups: 4, split: 1, waves: 4 }.tile(320), 16);
-    }
 }

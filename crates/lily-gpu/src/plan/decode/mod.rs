@@ -13,6 +13,7 @@ pub use temporaries::DecodeTemporaries;
 
 use crate::{
     GpuError, GpuModel, LayerState, Recorder, StateBuffers,
+    shapes::Shapes,
     weights::{Element, Format, MixerWeights},
 };
 use gemv::{Around, gemv};
@@ -41,8 +42,8 @@ pub fn record_step(
     context: usize,
 ) -> Result<(), GpuError> {
     let (weights, config) = (&model.weights, &model.config);
-    let mut step =
-        Step { recorder, model, state, t: temporaries, bucket: bucket(context), context, layer: 0 };
+    let (bucket, shapes) = (bucket(context), model.shapes());
+    let mut step = Step { recorder, model, state, t: temporaries, shapes, bucket, context, layer: 0 };
     step.embedding()?;
     for (index, (layer, layer_state)) in weights.layers.iter().zip(&state.layers).enumerate() {
         step.layer = index;
@@ -68,6 +69,7 @@ struct Step<'a> {
     model: &'a GpuModel,
     state: &'a StateBuffers,
     t: &'a DecodeTemporaries,
+    shapes: Shapes,
     bucket: usize,
     /// Positions for which bytes are counted.
     context: usize,

@@ -1,15 +1,11 @@
 //! The mixture of experts, one token: router and shared expert; the chosen experts' inner activations; everything out.
 
-use super::{Step, format_constants, gemv::Shape, groups, scale_constant};
+use super::{Step, format_constants, groups, scale_constant};
 use crate::{
     GpuError, Optimisation,
+    shapes::side,
     weights::{LayerWeights, MatrixView},
 };
-
-/// Launch shapes of the three kernels.
-const ROUTER: Shape = Shape { rows: 1, simdgroups: 16, split: 2, waves: 0 };
-const INNER: Shape = Shape { rows: 2, simdgroups: 16, split: 1, waves: 0 };
-const DOWN_ROWS: usize = 8;
 
 impl Step<'_> {
     pub(super) fn moe(&mut self, layer: &LayerWeights) -> Result<(), GpuError> {
@@ -41,7 +37,7 @@ impl Step<'_> {
     ) -> Result<(), GpuError> {
         let (t, config) = (self.t, &self.model.config);
         let (moe, hidden) = (&config.moe, config.hidden_size);
-        let shape = Shape { split: if hidden >= 2048 { ROUTER.split } else { 1 }, ..ROUTER };
+        let shape = self.shapes.router.for_width(hidden);
         let [(_, bits), (_, group), (_, scale)] = format_constants(shared_in.format);
         let [(_, router_bits), (_, router_group), _] = format_constants(router.format);
         if scale_constant(router.format) != scale {
@@ -104,7 +100,7 @@ impl Step<'_> {
                 what: format!("{} beside {}", gate.format, up.format),
             });
         }
-        let shape = Shape { split: if hidden >= 2048 { INNER.split } else { 1 }, ..INNER };
+        let shape = self.shapes.experts_in.for_width(hidden);
         let mut constants = vec![
             ("K", hidden as i64),
             ("EXPERTS", moe.experts as i64),
@@ -158,6 +154,7 @@ impl Step<'_> {
         let (t, config) = (self.t, &self.model.config);
         let (moe, hidden) = (&config.moe, config.hidden_size);
         let (down, shared) = (&layer.moe.experts.down, &layer.moe.shared_down);
+        let rows = self.shapes.experts_out;
         let [(_, shared_bits), (_, shared_group), (_, shared_scale)] = format_constants(shared.format);
         if scale_constant(down.format) != shared_scale {
             return Err(GpuError::Unsupported {
@@ -172,12 +169,12 @@ impl Step<'_> {
             ("TOPK", moe.experts_per_token as i64),
             ("SHARED_BITS", shared_bits),
             ("SHARED_GROUP", shared_group),
-            ("ROWS", DOWN_ROWS as i64),
+            ("ROWS", rows as i64),
         ];
         constants.extend(format_constants(down.format));
         let kernel = self.model.kernel("expert_down", &constants, "expert_down")?;
         let ahead = self.ahead_of_next(true, shared);
-        let tile = DOWN_ROWS * super::gemv::side(moe.inner);
+        let tile = rows * side(moe.inner);
         let chosen = moe.experts_per_token * hidden;
         let (codes, scales) =
             (chosen * down.format.code_bytes(moe.inner), chosen * down.format.scale_bytes(moe.inner));

@@ -5,7 +5,7 @@ use super::{
     products::{Into, Strided, parts},
     temporaries::SCAN_BLOCK,
 };
-use crate::{GdnState, GpuError, View, weights::GdnWeights};
+use crate::{GdnState, GpuError, View, shapes::ScanShape, weights::GdnWeights};
 
 /// Epsilon of the L2 norms of q and k.
 const L2_EPS: f32 = 1e-6;
@@ -13,8 +13,6 @@ const L2_EPS: f32 = 1e-6;
 const CONV_TILE: (usize, usize) = (1024, 16);
 /// Blocks of value columns that the matrix form's threadgroups take.
 const SCAN_COLUMN_BLOCKS: u32 = 4;
-/// Lanes per value column of the scan, and simdgroups of a threadgroup.
-const SCAN: (usize, usize) = (8, 8);
 
 impl ChunkPass<'_> {
     /// `residual += out_proj(mixer(norm(residual)))`; moves the state on.
@@ -111,7 +109,7 @@ impl ChunkPass<'_> {
     fn scan(&mut self, w: &GdnWeights, state: &GdnState) -> Result<(), GpuError> {
         let (t, rows) = (self.temporaries, self.chunk.rows);
         let gdn = &self.model.config.gated_delta_net;
-        let (lanes, simdgroups) = SCAN;
+        let ScanShape { lanes, simdgroups } = self.model.shapes().scan;
         let in_registers = self.routes.keeps_state();
         let constants = [
             ("KEY_HEADS", gdn.key_heads as i64),

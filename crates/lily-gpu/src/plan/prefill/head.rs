@@ -4,9 +4,6 @@ use super::{PrefillTemporaries, products::format_constants};
 use crate::{GpuError, GpuModel, Recorder};
 use std::ops::Range;
 
-/// Output rows that a simdgroup of the product has in flight, and simdgroups of a threadgroup.
-const HEAD: (usize, usize) = (4, 4);
-
 /// Records the final norm and the head for some of the chunk's residual rows, to `temporaries.logits`. Each row is a
 /// product of its own, the last row of a prompt being the usual case.
 ///
@@ -27,21 +24,18 @@ pub fn record_logits(
             ),
         });
     }
-    let (w, (in_flight, simdgroups)) = (&model.weights.lm_head, HEAD);
-    let mut constants =
-        vec![("K", w.cols as i64), ("ROWS", in_flight as i64), ("SIMDGROUPS", simdgroups as i64)];
+    let w = &model.weights.lm_head;
+    // Each threadgroup has one tile: sweeps are for steps.
+    let shape = model.shapes().product(w.rows, w.cols, w.format.bits);
+    let mut constants = vec![
+        ("K", w.cols as i64),
+        ("ROWS", shape.rows as i64),
+        ("SIMDGROUPS", shape.simdgroups as i64),
+        ("SPLIT", shape.split as i64),
+    ];
     constants.extend(format_constants(w.format));
     let kernel = model.kernel("gemv", &constants, "gemv_norm")?;
-    // A narrow row takes a part of a simdgroup's lanes: several rows lie side by side in it (`Span` in gemv.h).
-    let side = match w.cols / 32 {
-        17.. => 1,
-        9..=16 => 2,
-        5..=8 => 4,
-        3..=4 => 8,
-        2 => 16,
-        _ => 32,
-    };
-    let tile = simdgroups * in_flight * side;
+    let tile = shape.tile(w.cols);
     let (first, row_bytes) = (rows.start, 4 * model.config.vocab_size);
     for row in rows {
         let x = temporaries.residual.of(row + 1).slice(4 * w.cols * row, 4 * w.cols);

@@ -2,6 +2,7 @@
 
 use crate::{
     GpuError, GpuModel, Optimisation,
+    shapes::TileShape,
     weights::{Element, MatrixGroup, MatrixView, MixerWeights, MoeWeights},
 };
 
@@ -26,6 +27,8 @@ pub struct Routes {
     fused_dequant: bool,
     /// The recurrence's state stays on the chip for a whole chunk.
     register_scan: bool,
+    /// Rows of the portable kernels' tiles.
+    tiles: TileShape,
 }
 
 impl Routes {
@@ -67,6 +70,7 @@ impl Routes {
             adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
             fused_dequant: model.switches.has(Optimisation::FusedDequant),
             register_scan: model.switches.has(Optimisation::RegisterScan),
+            tiles: model.shapes().tiles,
         })
     }
 
@@ -124,8 +128,8 @@ impl Routes {
     pub(super) fn portable_tile(self, rows: usize) -> usize {
         match rows {
             _ if !self.adaptive_tiles => 64,
-            0..=16 => 16,
-            17..=32 => 32,
+            _ if rows <= self.tiles.sixteen => 16,
+            _ if rows <= self.tiles.thirty_two => 32,
             _ => 64,
         }
     }
