@@ -11,9 +11,9 @@ FN void load8(gptr<const float> p, lptr<float> o) {
   o[0] = a.x; o[1] = a.y; o[2] = a.z; o[3] = a.w; o[4] = b.x; o[5] = b.y; o[6] = b.z; o[7] = b.w;
 }
 // Asks for the first `words` words of p, 128 bytes at a time, to be brought near: the weights of a launch to come, while this one
-// waits. thread: of all threads that share the work.
-FN void prefetch_share(gptr<const uint> p, uint words, uint thread, uint threads) {
-  for (uint i = thread * 32; i < words; i += threads * 32) prefetch_near(p + i);
+// waits. one: of all `threads` that share the work.
+FN void prefetch_share(gptr<const uint> p, uint words, uint one, uint threads) {
+  for (uint i = one * 32; i < words; i += threads * 32) prefetch_near(p + i);
 }
 FN float sigmoid(float x) { return frcp(1.0f + fexp(-x)); }
 FN float silu(float g) { return g * frcp(1.0f + fexp(-g)); }

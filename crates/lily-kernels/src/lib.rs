@@ -16,6 +16,7 @@
 
 mod catalog;
 mod error;
+pub mod metal_tier;
 mod overrides;
 pub mod reference;
 mod rotary_table;
@@ -30,6 +31,7 @@ pub mod emulator;
 
 pub use catalog::{Constant, KernelFile, catalog, find};
 pub use error::KernelError;
+pub use metal_tier::MetalTier;
 pub use overrides::{OVERRIDES, Override};
 pub use rotary_table::rotary_table;
 pub use signature::{Access, Binding, Extent, Params, Reach, ScalarType, Signature, entries};

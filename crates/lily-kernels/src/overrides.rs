@@ -1,5 +1,7 @@
 //! Which kernel files are written a second time for one instruction set.
 
+use crate::MetalTier;
+
 /// A kernel file that stands in for a portable one: the same entry points with the same bindings and parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Override {
@@ -7,7 +9,7 @@ pub struct Override {
     pub portable: &'static str,
     /// The file that replaces it.
     pub file: &'static str,
-    /// The instruction set that it is written in.
+    /// The instruction set that it is written in: CUDA's name of it, or a [`MetalTier`]'s.
     pub architecture: &'static str,
     /// For which shapes and formats.
     pub serves: &'static str,
@@ -15,7 +17,7 @@ pub struct Override {
 
 /// Every override. A plan chooses by shape and format alone (`lily-gpu`, `plan/prefill/routes.rs`); a file that is not here
 /// runs everywhere. `gdn_chunk_prepare` and `gdn_chunk_scan` are no overrides but another algorithm for `gdn_scan`'s work.
-pub const OVERRIDES: [Override; 3] = [
+pub const OVERRIDES: [Override; 6] = [
     Override {
         portable: "gemm",
         file: "gemm_wgmma",
@@ -32,6 +34,24 @@ pub const OVERRIDES: [Override; 3] = [
         portable: "attention_rows",
         file: "attention_rows_wgmma",
         architecture: "sm_90a",
+        serves: "heads of 256",
+    },
+    Override {
+        portable: "gemm",
+        file: "gemm_tensor",
+        architecture: MetalTier::Tensor.name(),
+        serves: "every format and width of the portable file",
+    },
+    Override {
+        portable: "expert_gemm",
+        file: "expert_gemm_tensor",
+        architecture: MetalTier::Tensor.name(),
+        serves: "every format and width of the portable file",
+    },
+    Override {
+        portable: "attention_rows",
+        file: "attention_rows_tensor",
+        architecture: MetalTier::Tensor.name(),
         serves: "heads of 256",
     },
 ];
@@ -53,7 +73,7 @@ mod tests {
     fn an_override_has_the_entries_bindings_and_parameters_of_what_it_replaces() {
         for Override { portable, file, .. } in OVERRIDES {
             let (portable, own) = (any(portable), any(file));
-            assert!(own.file().cuda_only, "{file}");
+            assert!(own.file().cuda_only != own.file().metal_only, "{file}");
             assert_eq!(entries(portable.file()), entries(own.file()), "{file}");
             for entry in entries(own.file()) {
                 let [wanted, found] = [&portable, &own]

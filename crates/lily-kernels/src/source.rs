@@ -27,7 +27,8 @@ macro_rules! part {
 
 const METAL: &[Part] = &[part!("platform/metal.h")];
 const CUDA: &[Part] = &[part!("platform/cuda.h")];
-const EMULATOR: &[Part] = &[part!("platform/host_machine.h"), part!("platform/host.h")];
+const EMULATOR: &[Part] =
+    &[part!("platform/host_machine.h"), part!("platform/host.h"), part!("platform/host_simdgroup.h")];
 const EMULATED_CUDA: Part = part!("platform/host_cuda.h");
 pub(crate) const COMMON: Part = part!("common.h");
 
@@ -48,9 +49,11 @@ const SHARED: &[Part] = &[
 
 const METAL_TILES: Part = part!("platform/metal_tiles.h");
 const CUDA_TILES: Part = part!("platform/cuda_tiles.h");
-const EMULATOR_TILES: Part = part!("platform/host_tiles.h");
+const EMULATED_CUDA_TILES: Part = part!("platform/host_tiles.h");
 const CUDA_WGMMA: Part = part!("platform/cuda_wgmma.h");
 const EMULATOR_WGMMA: Part = part!("platform/host_wgmma.h");
+const METAL_TENSOR: Part = part!("platform/metal_tensor.h");
+const EMULATOR_TENSOR: Part = part!("platform/host_tensor.h");
 
 impl Platform {
     /// The headers that make the dialect this platform's language. `cuda_only`: of a kernel written for CUDA alone, which
@@ -67,20 +70,20 @@ impl Platform {
         parts
     }
 
-    /// A shared header by the name that a `// needs:` line gives it, `tiles` being each platform's own and `wgmma` that of
-    /// CUDA and its emulation.
-    pub(crate) fn shared(self, name: &str) -> Option<Part> {
-        if name == "tiles" {
-            return Some(match self {
-                Self::Metal => METAL_TILES,
-                Self::Cuda => CUDA_TILES,
-                Self::Emulator => EMULATOR_TILES,
-            });
-        }
-        if name == "wgmma" {
-            return Some(if self == Self::Emulator { EMULATOR_WGMMA } else { CUDA_WGMMA });
-        }
-        SHARED.iter().copied().find(|part| part.name == name)
+    /// A shared header by the name that a `// needs:` line gives it. `tiles` are each platform's own, and the emulator runs
+    /// those of the platform that the kernel is for: Metal's text itself, or an emulation of CUDA's. `wgmma` is CUDA's and
+    /// `tensor` Metal's, both emulated too.
+    pub(crate) fn shared(self, name: &str, cuda_only: bool) -> Option<Part> {
+        Some(match (name, self) {
+            ("tiles", Self::Cuda) => CUDA_TILES,
+            ("tiles", Self::Emulator) if cuda_only => EMULATED_CUDA_TILES,
+            ("tiles", _) => METAL_TILES,
+            ("wgmma", Self::Emulator) => EMULATOR_WGMMA,
+            ("wgmma", _) => CUDA_WGMMA,
+            ("tensor", Self::Emulator) => EMULATOR_TENSOR,
+            ("tensor", _) => METAL_TENSOR,
+            _ => return SHARED.iter().copied().find(|part| part.name == name),
+        })
     }
 
     /// Its name in keys and messages.

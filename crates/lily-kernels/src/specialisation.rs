@@ -93,12 +93,16 @@ impl Specialisation {
     /// Names of the kernel's file and of the shared headers that it needs, with their texts; not the platform's.
     #[must_use]
     pub fn parts(&self) -> Vec<(String, &str)> {
-        let shared = Platform::Emulator;
+        let own = |name: &&&str| !matches!(**name, "tiles" | "tensor");
         let headers =
-            self.file.needs.iter().filter(|name| **name != "tiles").filter_map(|name| shared.shared(name));
+            self.file.needs.iter().filter(own).filter_map(|name| self.header(Platform::Emulator, name));
         let headers =
             headers.map(|part| (part.name.to_owned(), self.planted(part.name).unwrap_or(part.text)));
         headers.chain([(format!("{}.k", self.file.name), self.text())]).collect()
+    }
+
+    fn header(&self, platform: Platform, name: &str) -> Option<source::Part> {
+        platform.shared(name, self.file.cuda_only)
     }
 
     fn planted(&self, name: &str) -> Option<&str> {
@@ -143,7 +147,7 @@ impl Specialisation {
         }
         define(&mut out, false);
         part(&mut out, source::COMMON);
-        for header in self.file.needs.iter().filter_map(|name| platform.shared(name)) {
+        for header in self.file.needs.iter().filter_map(|name| self.header(platform, name)) {
             part(&mut out, header);
         }
         let _ = writeln!(out, "#line 1 \"{}.k\"\n{}", self.file.name, self.text());

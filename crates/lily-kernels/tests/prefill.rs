@@ -26,3 +26,5 @@ mod routing;
 #[path = "prefill/rows.rs"]
 mod rows;
 mod support;
+#[path = "prefill/tensor_probe.rs"]
+mod tensor_probe;

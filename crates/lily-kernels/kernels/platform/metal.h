@@ -1,14 +1,16 @@
 // The dialect on Metal (MSL 3.1 and later, for bfloat). The system compiles this text at run time.
-#ifndef KD_METAL_STUB
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
+#ifdef KD_TENSOR
+#include <metal_tensor>
+#include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>
+#endif
 using namespace metal;
 #define make_uint4(...) uint4(__VA_ARGS__)
 #define make_uint2(...) uint2(__VA_ARGS__)
 #define make_float4(...) float4(__VA_ARGS__)
 #define make_float2(...) float2(__VA_ARGS__)
 #define TG_ARRAY(T, name, N) alignas(16) threadgroup T name[N]
-#endif
 #define KD_METAL 1
 typedef bfloat bf16;
 typedef half f16;

@@ -1,16 +1,16 @@
-// Matrix tiles of the dialect on Metal: simdgroup_matrix over threadgroup memory.
+// Matrix tiles of the dialect on Metal: simdgroup_matrix over threadgroup memory. The emulator runs this very text.
 // --- matrix tiles: row-major, 8 values of padding against bank conflicts
 #define KD_LD 72
 #define TG_TILE(name, ROWS) TG_ARRAY(bf16, name, (ROWS) * KD_LD)
 FN uint tile_at(uint row, uint k8) { return row * KD_LD + k8 * 8; }      // where those 8 values stand
-FN void tile_put8(threadgroup bf16* t, uint row, uint k8, uint4 v) { *(threadgroup uint4*)(t + row * KD_LD + k8 * 8) = v; }
-FN void tile_barrier() { tg_barrier(); }
-FN void tile_wait() {}
+FN void tile_put8(tptr<bf16> t, uint row, uint k8, uint4 v) { vstore(t + (row * KD_LD + k8 * 8), v); }
+#define tile_barrier tg_barrier
+#define tile_wait()
 template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
   enum { WM = TM_ / GM_, WN = TN_ / GN_, MB = WM / 8, NB = WN / 8 };
   simdgroup_matrix<float, 8, 8> c[MB][NB];
   void zero() { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB; j++) c[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f); }
-  void mma(threadgroup const bf16* A, threadgroup const bf16* B, uint sg, uint, uint rows) {
+  void mma(tptr<const bf16> A, tptr<const bf16> B, uint sg, uint, uint rows) {
     const uint r0 = (sg / GN_) * WM, c0 = (sg % GN_) * WN;
     UNROLL for (int k = 0; k < 8; k++) {
       simdgroup_matrix<bf16, 8, 8> a, b[NB];
@@ -22,7 +22,7 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
     }
   }
   template <class F> void fold(F f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) UNROLL for (int e = 0; e < 2; e++) c[i][j].thread_elements()[e] = f(c[i][j].thread_elements()[e], c[i][j + NB / 2].thread_elements()[e]); }
-  void store_left(threadgroup bf16* C, uint ld, uint sg, uint) {
+  void store_left(tptr<bf16> C, uint ld, uint sg, uint) {
     const uint r0 = (sg / GN_) * WM, c0 = (sg % GN_) * (WN / 2);
     UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) {
       simdgroup_matrix<bf16, 8, 8> t;
@@ -31,11 +31,11 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
     }
   }
   // columns 16 j .. 16 j + 15 of this simdgroup's block, f32, into its own C: WM x 16
-  void store_cols(threadgroup float* C, uint ld, uint j, uint) {
+  void store_cols(tptr<float> C, uint ld, uint j, uint) {
     UNROLL for (int i = 0; i < MB; i++) UNROLL for (int h = 0; h < 2; h++) simdgroup_store(c[i][2 * j + h], C + i * 8 * ld + h * 8, ld);
   }
   // the inverse: adds C to those columns
-  void add_cols(threadgroup const float* C, uint ld, uint j, uint) {
+  void add_cols(tptr<const float> C, uint ld, uint j, uint) {
     UNROLL for (int i = 0; i < MB; i++) UNROLL for (int h = 0; h < 2; h++) {
       simdgroup_matrix<float, 8, 8> f;
       simdgroup_load(f, C + i * 8 * ld + h * 8, ld);
@@ -44,7 +44,7 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
   }
   void scale(float f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB; j++) UNROLL for (int e = 0; e < 2; e++) c[i][j].thread_elements()[e] *= f; }
   // row r times f8[8 r] (a row's factor stands there 8 times: no lane needs to know which elements are its own)
-  void scale_rows(threadgroup const float* f8, uint sg, uint) {
+  void scale_rows(tptr<const float> f8, uint sg, uint) {
     UNROLL for (int i = 0; i < MB; i++) {
       simdgroup_matrix<float, 8, 8> f;
       simdgroup_load(f, f8 + ((sg / GN_) * WM + i * 8) * 8, 8);

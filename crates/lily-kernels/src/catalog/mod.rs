@@ -28,6 +28,8 @@ pub struct KernelFile {
     pub needs: Vec<&'static str>,
     /// Written with CUDA's own instructions: an override of a portable file.
     pub cuda_only: bool,
+    /// Written with Metal 4's tensor operations: an override of a portable file, or a test of them.
+    pub metal_only: bool,
 }
 
 /// A constant of a kernel file: a whole number known when it is compiled.
@@ -46,6 +48,7 @@ pub(crate) struct Entry {
     name: &'static str,
     text: &'static str,
     cuda_only: bool,
+    metal_only: bool,
 }
 
 /// An [`Entry`] for `kernels/FOLDER/NAME.k`.
@@ -55,6 +58,7 @@ macro_rules! kernel {
             name: $name,
             text: include_str!(concat!("../../kernels/", $folder, "/", $name, ".k")),
             cuda_only: false,
+            metal_only: false,
         }
     };
     (cuda $name:literal) => {
@@ -62,6 +66,15 @@ macro_rules! kernel {
             name: $name,
             text: include_str!(concat!("../../kernels/cuda/", $name, ".k")),
             cuda_only: true,
+            metal_only: false,
+        }
+    };
+    (metal $name:literal) => {
+        $crate::catalog::Entry {
+            name: $name,
+            text: include_str!(concat!("../../kernels/metal/", $name, ".k")),
+            cuda_only: false,
+            metal_only: true,
         }
     };
 }
@@ -101,7 +114,8 @@ impl KernelFile {
                 listing = false;
             }
         }
-        Self { name: entry.name, text: entry.text, constants, needs, cuda_only: entry.cuda_only }
+        let &Entry { name, text, cuda_only, metal_only } = entry;
+        Self { name, text, constants, needs, cuda_only, metal_only }
     }
 }
 
@@ -152,7 +166,7 @@ mod tests {
             }
             for platform in [Platform::Metal, Platform::Cuda, Platform::Emulator] {
                 for name in &file.needs {
-                    assert!(platform.shared(name).is_some(), "{} needs {name}", file.name);
+                    assert!(platform.shared(name, file.cuda_only).is_some(), "{} needs {name}", file.name);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Kernels of a prompt's chunk, and their overrides for Hopper.
+//! Kernels of a prompt's chunk, and their overrides for Hopper and for Metal 4's tensor operations.
 
 use super::{Entry, kernel};
 
@@ -21,4 +21,8 @@ pub(super) const FILES: &[Entry] = &[
     kernel!(cuda "attention_rows_wgmma"),
     kernel!(cuda "gdn_chunk_prepare"),
     kernel!(cuda "gdn_chunk_scan"),
+    kernel!(metal "gemm_tensor"),
+    kernel!(metal "expert_gemm_tensor"),
+    kernel!(metal "attention_rows_tensor"),
+    kernel!(metal "tensor_probe"),
 ];

@@ -1,4 +1,4 @@
-//! Causal attention of a chunk's rows over everything before them, portable and on wgmma.
+//! Causal attention of a chunk's rows over everything before them: portable, on wgmma and on Metal's tensor operations.
 
 use crate::rows::{bf16_results, bf16_rows, in_order, values};
 use crate::support::{Kernel, Random, Value, assert_close};
@@ -78,6 +78,16 @@ fn contexts_and_block_edges() {
 fn the_models_heads() {
     check("attention_rows", &Case { heads: 8, kv_heads: 1, rows: 3, position: 30, permuted: true }, 32);
     check("attention_rows", &Case { heads: 16, kv_heads: 2, rows: 2, position: 64, permuted: false }, 32);
+}
+
+#[test]
+fn tensor_operations() {
+    for (rows, position) in [(1, 0), (33, 0), (2, 63), (5, 130)] {
+        let case = Case { heads: 2, kv_heads: 1, rows, position, permuted: false };
+        check("attention_rows_tensor", &case, 32);
+    }
+    let case = Case { heads: 16, kv_heads: 2, rows: 2, position: 64, permuted: false };
+    check("attention_rows_tensor", &case, 32);
 }
 
 #[test]

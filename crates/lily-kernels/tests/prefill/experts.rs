@@ -1,4 +1,5 @@
-//! Grouped products with the experts' weights, portable and on wgmma, and the way back to token order.
+//! Grouped products with the experts' weights: portable, on wgmma and on Metal's tensor operations; and the way back to token
+//! order.
 
 use crate::rows::{bf16_results, bf16_rows, in_order, permute, values};
 use crate::support::{Buffer, Kernel, Quantised, Random, Value, assert_close};
@@ -54,6 +55,10 @@ fn portable<'a>(constants: &'a [(&'a str, i64)]) -> Route<'a> {
 }
 
 /// `routed`: experts, and the most rows that one token is sent to; nothing for one expert of all rows.
+fn tensor<'a>(constants: &'a [(&'a str, i64)]) -> Route<'a> {
+    Route { file: "expert_gemm_tensor", ..portable(constants) }
+}
+
 fn kernel(route: &Route<'_>, width: usize, outputs: usize, routed: Option<(usize, usize)>) -> Kernel {
     let mut constants = vec![("K", width as i64), ("OUTPUTS", outputs as i64)];
     constants.push(("ROUTED", i64::from(routed.is_some())));
@@ -170,6 +175,16 @@ fn full_model_widths() {
 }
 
 #[test]
+fn tensor_operations() {
+    let tile = |tile: i64| [("BM", tile)];
+    check(&tensor(&tile(16)), &[1, 0, 17, 16], 16, (320, 64), (4, 64));
+    check(&tensor(&[("BM", 32), ("GROUP", 32)]), &[0, 33, 0], 32, (64, 64), (4, 32));
+    check(&tensor(&tile(64)), &[0, 0, 70], 64, (128, 64), (4, 64));
+    check(&tensor(&[("BM", 16), ("BITS", 6)]), &[3, 2], 16, (128, 64), (6, 64));
+    check(&tensor(&tile(32)), &[2, 1], 32, (2048, 512), (4, 64));
+}
+
+#[test]
 fn wgmma() {
     let route = Route {
         file: "expert_gemm_wgmma",
@@ -187,9 +202,11 @@ fn wgmma() {
 
 #[test]
 fn one_expert_for_all_rows() {
-    for (file, rows, tile, permuted) in
-        [("expert_gemm", 17, 16, false), ("expert_gemm_wgmma", 130, 128, true)]
-    {
+    for (file, rows, tile, permuted) in [
+        ("expert_gemm", 17, 16, false),
+        ("expert_gemm_tensor", 17, 16, false),
+        ("expert_gemm_wgmma", 130, 128, true),
+    ] {
         let (hidden, inner) = (128, 128);
         let mut r = Random::new(rows as u64);
         let mut gate = Quantised::new(&mut r, inner, hidden, 4, 64);

@@ -1,4 +1,4 @@
-//! Dense products over rows, portable and on wgmma.
+//! Dense products over rows: portable, on wgmma and on Metal's tensor operations.
 
 use crate::rows::{bf16_results, bf16_rows, permute, values};
 use crate::support::{Buffer, Kernel, Quantised, Random, Value, assert_close};
@@ -14,13 +14,17 @@ struct Case {
 }
 
 fn portable(case: &Case) -> Kernel {
+    kernel("gemm", case)
+}
+
+fn kernel(file: &str, case: &Case) -> Kernel {
     let constants = [
         ("K", case.width as i64),
         ("BITS", case.bits as i64),
         ("GROUP", case.group as i64),
         ("BM", case.tile as i64),
     ];
-    Kernel::new("gemm", &constants)
+    Kernel::new(file, &constants)
 }
 
 /// All four entries of a kernel against the reference. `permuted`: x is stored for register operands.
@@ -108,6 +112,22 @@ fn every_input_width() {
     for width in [64, 320, 512, 2048, 4096] {
         let case = Case { rows: 3, outputs: 16, width, bits: 4, group: 64, tile: 16 };
         check(&portable(&case), &case, [16, 64], false);
+    }
+}
+
+#[test]
+fn tensor_operations() {
+    let cases = [
+        (1, 24, 64, 4, 64, 16),
+        (17, 70, 320, 4, 64, 16),
+        (33, 64, 128, 8, 128, 32),
+        (65, 130, 128, 3, 32, 64),
+        (5, 8, 512, 16, 64, 16),
+        (3, 16, 2048, 4, 64, 32),
+    ];
+    for (rows, outputs, width, bits, group, tile) in cases {
+        let case = Case { rows, outputs, width, bits, group, tile };
+        check(&kernel("gemm_tensor", &case), &case, [tile, 64], false);
     }
 }
 
