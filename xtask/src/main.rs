@@ -2,6 +2,7 @@
 
 mod apple;
 mod markdown;
+mod msl;
 mod mutate;
 mod readme;
 mod scrub;
@@ -44,6 +45,12 @@ enum Chore {
     },
     /// Check, lint and link for Apple silicon on a machine without Apple's tools.
     Apple(apple::Options),
+    /// Check every kernel's text for Metal, in every specialisation that plans ask for. Needs clang 19 and numpy.
+    Msl {
+        /// A checkpoint whose plans to check besides nano's and the full-size model's (repeatable).
+        #[arg(long, value_name = "FOLDER")]
+        model: Vec<PathBuf>,
+    },
     /// On a Mac: verify and measure everything that other machines cannot, and write one report.
     VerifyMetal(verify_metal::Options),
     /// Print the command that the README gives for `chat` or `test`, so that CI runs exactly that.
@@ -85,6 +92,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         }
         Chore::Apple(options) => {
             let failed = apple::run(&root, options, &mut out)?;
+            Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Chore::Msl { model } => {
+            let failed = msl::run(&root, model, &mut out)?;
             Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Chore::VerifyMetal(options) => {

@@ -23,6 +23,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("sample", &["sample"]),
     ("prefill", &["prefill"]),
     ("cuda", &["decode", "prefill"]),
+    ("metal", &["prefill"]),
 ];
 
 struct Site {
