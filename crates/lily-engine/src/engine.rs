@@ -212,6 +212,11 @@ impl Engine {
         self.inner.vocabulary.tokens.len()
     }
 
+    /// Generations that it holds at most at the same time, waiting ones included.
+    pub fn capacity(&self) -> usize {
+        self.inner.queue.capacity()
+    }
+
     /// Counters of this moment; cheap.
     pub fn metrics(&self) -> Metrics {
         self.inner.queue.metrics()

@@ -69,6 +69,11 @@ impl Queue {
         }
     }
 
+    /// Requests that are taken at most at the same time.
+    pub(crate) fn capacity(&self) -> usize {
+        self.max_running.saturating_add(self.max_waiting)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

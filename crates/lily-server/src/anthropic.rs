@@ -8,7 +8,7 @@ mod stream;
 
 pub(crate) use errors::translate_errors;
 
-use crate::body::read_json;
+use crate::body;
 use crate::error::ApiError;
 use crate::job::{self, Origin};
 use crate::message::collect;
@@ -30,8 +30,7 @@ pub(crate) async fn messages(
     request: axum::extract::Request,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
-    let body = read_json(request, &server).await?;
-    let request = Request::from_anthropic(body, &server)?;
+    let request = body::read(request, &server, Request::from_anthropic).await?;
     let stream = request.stream;
     let id = server.fresh_id("msg_");
     let turns = job::start(&server, request, Origin { id: &id, route: "messages", arrived }).await?;
@@ -49,8 +48,7 @@ pub(crate) async fn count_tokens(
     State(server): State<Arc<Server>>,
     request: axum::extract::Request,
 ) -> Result<Json<Value>, ApiError> {
-    let body = read_json(request, &server).await?;
-    match Request::from_anthropic(body, &server)?.input {
+    match body::read(request, &server, Request::from_anthropic).await?.input {
         Input::Chat(conversation) => {
             let (prompt, _) = job::render(&server, conversation).await?;
             Ok(Json(json!({"input_tokens": prompt.ids.len()})))

@@ -2,19 +2,46 @@
 
 use crate::error::ApiError;
 use crate::state::Server;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use lily_text::json::Value;
+use std::sync::Arc;
 
 /// Bytes of a body that is read on the thread that serves its connection; larger ones would hold up others there.
 const READ_AT_ONCE: usize = 64 << 10;
 
-/// The body of a request as JSON.
+/// The body of a request, read as JSON and then by `take`: what is large is read, and let go of, where it holds up nobody.
 ///
 /// The content type is not asked for: clients forget it, and a page in a browser cannot get past the origin check by
 /// leaving it out.
-pub(crate) async fn read_json(request: Request<Body>, server: &Server) -> Result<Value, ApiError> {
+pub(crate) async fn read<T: Send + 'static>(
+    request: Request<Body>,
+    server: &Arc<Server>,
+    take: impl FnOnce(Value, &Server) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let bytes = receive(request, server).await?;
+    let depth = server.config.limits.json_depth;
+    if bytes.len() <= READ_AT_ONCE {
+        return take(parse(&bytes, depth)?, server);
+    }
+    let failed = |_: &dyn std::error::Error| {
+        ApiError::internal("reading the body failed; this is a fault of the server")
+    };
+    let place = Arc::clone(&server.readers).acquire_owned().await.map_err(|error| failed(&error))?;
+    let server = Arc::clone(server);
+    let reading = move || {
+        // Kept to the end, also if nobody waits for it any more.
+        let _place = place;
+        let body = parse(&bytes, depth)?;
+        drop(bytes);
+        take(body, &server)
+    };
+    tokio::task::spawn_blocking(reading).await.map_err(|error| failed(&error))?
+}
+
+/// The bytes of a body, within the limits.
+async fn receive(request: Request<Body>, server: &Server) -> Result<Bytes, ApiError> {
     let limits = &server.config.limits;
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if announced
@@ -24,24 +51,15 @@ pub(crate) async fn read_json(request: Request<Body>, server: &Server) -> Result
         return Err(too_large(limits.body_bytes));
     }
     let body = Limited::new(request.into_body(), limits.body_bytes).collect();
-    let bytes = match tokio::time::timeout(limits.body_timeout, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(limits.body_bytes)),
-        Ok(Err(_)) => return Err(ApiError::bad_request("the body broke off")),
+    match tokio::time::timeout(limits.body_timeout, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limits.body_bytes)),
+        Ok(Err(_)) => Err(ApiError::bad_request("the body broke off")),
         Err(_) => {
             let message = format!("the body did not arrive within {} s", limits.body_timeout.as_secs_f64());
-            return Err(ApiError::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
+            Err(ApiError::refused(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
         }
-    };
-    let depth = limits.json_depth;
-    if bytes.len() <= READ_AT_ONCE {
-        return parse(&bytes, depth);
     }
-    let failed = |_: &dyn std::error::Error| {
-        ApiError::internal("reading the body failed; this is a fault of the server")
-    };
-    let _place = server.readers.acquire().await.map_err(|error| failed(&error))?;
-    tokio::task::spawn_blocking(move || parse(&bytes, depth)).await.map_err(|error| failed(&error))?
 }
 
 fn too_large(limit: usize) -> ApiError {

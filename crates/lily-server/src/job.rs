@@ -2,13 +2,13 @@
 
 use crate::error::ApiError;
 use crate::guided::{Form, Guided};
+use crate::one_call::OneCall;
 use crate::request::{Conversation, Input, PlainPrompt, Request};
 use crate::request_log::RequestLog;
 use crate::state::Server;
 use crate::turn::{Turn, TurnOptions};
-use lily_engine::{GenerationRequest, TokenId};
-use lily_text::constraint::Guide;
-use lily_text::parser::Start;
+use lily_engine::{GenerationRequest, TokenConstraint, TokenId};
+use lily_text::parser::{MessageParser, Start};
 use lily_text::{RenderRequest, Tokenizer, prepare_messages};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +33,16 @@ pub(crate) struct Origin<'a> {
     pub(crate) arrived: Instant,
 }
 
+/// All that comes before a generation.
+struct Prepared {
+    prompts: Vec<Prompt>,
+    /// What reads an answer.
+    reader: MessageParser,
+    /// One call at most.
+    single_call: bool,
+    constraint: Option<Box<dyn TokenConstraint>>,
+}
+
 /// Starts all choices of a request. Rendering and encoding are done here, so that their errors come before the first
 /// byte of an answer.
 pub(crate) async fn start(
@@ -44,14 +54,14 @@ pub(crate) async fn start(
     let Request { input, sampling, max_tokens, stop, logprobs, choices, deadline, .. } = request;
     let ends = deadline.and_then(|limit| Some((limit, origin.arrived.checked_add(limit)?)));
     let prepared = prepare(server, input);
-    let (prompts, form, guide) = match ends {
+    let Prepared { prompts, reader, single_call, constraint } = match ends {
         Some((limit, ends)) => match tokio::time::timeout_at(ends.into(), prepared).await {
             Ok(prepared) => prepared?,
             Err(_) => return Err(ApiError::deadline(limit)),
         },
         None => prepared.await?,
     };
-    let mut turns = Vec::with_capacity(prompts.len() * choices);
+    let mut generations = Vec::with_capacity(prompts.len() * choices);
     for prompt in prompts {
         for choice in 0..choices {
             let mut generation = GenerationRequest::new(prompt.ids.clone());
@@ -64,17 +74,21 @@ pub(crate) async fn start(
             generation.stop.clone_from(&stop);
             generation.logprobs = logprobs;
             generation.deadline = ends.map(|(_, ends)| ends);
-            generation.constraint = guide.clone().map(|guide| Box::new(Guided(guide)) as _);
-            let (reader, single_call) = (form.reader(prompt.start), form.single_call);
-            let log = RequestLog::new(server, &origin);
-            turns.push(Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })?);
+            generation.constraint.clone_from(&constraint);
+            generations.push(generation);
         }
     }
-    Ok(turns)
+    // Requests with several answers do not take the last places from each other, with none left for either.
+    let _turn = if generations.len() > 1 { Some(server.submitting.lock().await) } else { None };
+    let start = |generation| {
+        let (reader, log) = (reader.clone(), RequestLog::new(server, &origin));
+        Turn::start(server, generation, TurnOptions { reader, single_call, deadline, log })
+    };
+    generations.into_iter().map(start).collect()
 }
 
-/// All that comes before a generation: the prompts, the form of their answers, and its guide.
-async fn prepare(server: &Arc<Server>, input: Input) -> Result<(Vec<Prompt>, Form, Option<Guide>), ApiError> {
+/// Makes all that comes before a generation.
+async fn prepare(server: &Arc<Server>, input: Input) -> Result<Prepared, ApiError> {
     let (prompts, form) = match input {
         Input::Text(prompts, form) => {
             let ids = encode_plain(server, prompts).await?;
@@ -87,8 +101,27 @@ async fn prepare(server: &Arc<Server>, input: Input) -> Result<(Vec<Prompt>, For
         }
     };
     let start = prompts.first().map_or(Start::Raw, |prompt: &Prompt| prompt.start);
-    let (form, guide) = guide(server, form, start).await?;
-    Ok((prompts, form, guide))
+    // Schemas become grammars here, so that their errors come before the first byte of an answer.
+    let place = match form.is_free() {
+        true => None,
+        false => Some(Arc::clone(&server.compilers).acquire_owned().await.map_err(|_| failed())?),
+    };
+    let server = Arc::clone(server);
+    blocking(move || {
+        let single_call = form.single_call;
+        let reader = form.reader(start);
+        let constraint: Option<Box<dyn TokenConstraint>> = if place.is_some() {
+            Some(Box::new(Guided(form.guide(start, server.constrainer()?)?)))
+        } else if single_call && !form.tools.is_empty() {
+            Some(Box::new(OneCall::new(reader.clone(), server.model.tokenizer.detokenizer(true))))
+        } else {
+            None
+        };
+        // Kept until here, also if nobody waits for it any more.
+        drop(place);
+        Ok(Prepared { prompts, reader, single_call, constraint })
+    })
+    .await
 }
 
 /// Where a conversation's prompt is worth a snapshot: before the answer's header (the same question again, or the next
@@ -132,22 +165,11 @@ pub(crate) async fn encode(server: &Arc<Server>, text: String) -> Result<Vec<Tok
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let failed = |_| ApiError::internal("reading the prompt failed; this is a fault of the server");
-    tokio::task::spawn_blocking(work).await.map_err(failed)?
+    tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
 }
 
-/// The guide to a form, if not every answer has it. Schemas become grammars here, so that their errors come before the
-/// first byte of an answer.
-async fn guide(server: &Arc<Server>, form: Form, start: Start) -> Result<(Form, Option<Guide>), ApiError> {
-    if form.is_free() {
-        return Ok((form, None));
-    }
-    let server = Arc::clone(server);
-    blocking(move || {
-        let guide = form.guide(start, server.constrainer()?)?;
-        Ok((form, Some(guide)))
-    })
-    .await
+fn failed() -> ApiError {
+    ApiError::internal("reading the prompt failed; this is a fault of the server")
 }
 
 /// Renders and encodes a conversation; also returns the form that its answer is to have.

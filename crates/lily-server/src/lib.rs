@@ -11,6 +11,7 @@
 mod anthropic;
 mod body;
 mod config;
+mod elsewhere;
 mod error;
 mod fields;
 mod guided;
@@ -22,6 +23,7 @@ mod mailbox;
 mod message;
 mod metrics;
 mod model;
+mod one_call;
 mod openai;
 mod request;
 mod request_log;

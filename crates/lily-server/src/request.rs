@@ -119,17 +119,7 @@ impl Request {
         let form = Form::plain(format::read_nested(&mut fields)?);
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         let logprobs = fields.integer("logprobs", 0, 20)?.map(|top| top as usize);
-        let count = prompts.len();
-        let request = Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)?;
-        let (most, choices) = (server.config.limits.answers, request.choices);
-        if count.saturating_mul(choices) > most {
-            let reason = format!(
-                "{count} prompts with {choices} choices each are {} answers; at most {most} are given to one request",
-                count.saturating_mul(choices)
-            );
-            return Err(ApiError::invalid("prompt", reason));
-        }
-        Ok(request)
+        Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)
     }
 
     /// Reads the parameters that have the same name on every OpenAI route.
@@ -143,10 +133,11 @@ impl Request {
         let limits = &server.config.limits;
         let sampling = sampling::read(&mut fields, server)?;
         let choices = fields.integer("n", 1, limits.choices as i64)?.unwrap_or(1) as usize;
-        let form = match &input {
-            Input::Chat(conversation) => &conversation.form,
-            Input::Text(_, form) => form,
+        let (prompts, form) = match &input {
+            Input::Chat(conversation) => (1, &conversation.form),
+            Input::Text(prompts, form) => (prompts.len(), form),
         };
+        check_answers(prompts, choices, server)?;
         let stop = stop_strings(&mut fields, "stop", form, server)?;
         let stream = fields.boolean("stream")?.unwrap_or(false);
         let (mut include_usage, mut include_progress) = (false, false);
@@ -184,6 +175,21 @@ pub(crate) fn body_fields(body: Value, server: &Server) -> Result<Fields, ApiErr
         server.check_model(&name)?;
     }
     Ok(fields)
+}
+
+/// Refuses more answers than can ever be taken at once: told to come back later, a client would never stop.
+fn check_answers(prompts: usize, choices: usize, server: &Server) -> Result<(), ApiError> {
+    let most = server.config.limits.answers.min(server.model.engine.capacity());
+    let answers = prompts.saturating_mul(choices);
+    if answers <= most {
+        return Ok(());
+    }
+    let limit = format!("at most {most} are given to one request on this server");
+    if prompts == 1 {
+        return Err(ApiError::invalid("n", format_args!("{choices} answers are asked for; {limit}")));
+    }
+    let asked = format!("{prompts} prompts with {choices} choices each are {answers} answers");
+    Err(ApiError::invalid("prompt", format_args!("{asked}; {limit}")))
 }
 
 /// The messages, each an object with a role.

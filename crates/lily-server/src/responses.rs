@@ -8,7 +8,7 @@ mod stream;
 
 pub(crate) use store::Store;
 
-use crate::body::read_json;
+use crate::body;
 use crate::error::ApiError;
 use crate::job::{self, Origin};
 use crate::state::Server;
@@ -30,8 +30,7 @@ pub(crate) async fn create(
     request: axum::extract::Request,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
-    let body = read_json(request, &server).await?;
-    let (request, terms) = request::read(body, &server)?;
+    let (request, terms) = body::read(request, &server, request::read).await?;
     let stream = request.stream;
     let builder = Builder::new(Arc::clone(&server), terms);
     let origin = Origin { id: builder.id(), route: "responses", arrived };

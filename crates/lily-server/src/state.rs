@@ -10,9 +10,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
 
 /// Large bodies that are read at a time: each takes a core, and several times its bytes.
 const LARGE_BODIES: usize = 2;
+
+/// Schemas that become grammars at a time. Each takes a core, some of them for seconds, and goes on when nobody waits for
+/// it any more.
+const GRAMMARS: usize = 2;
 
 /// The state behind the routes.
 pub(crate) struct Server {
@@ -24,7 +29,11 @@ pub(crate) struct Server {
     /// Responses kept for later requests.
     pub(crate) responses: Store,
     /// Places for the reading of large bodies.
-    pub(crate) readers: tokio::sync::Semaphore,
+    pub(crate) readers: Arc<Semaphore>,
+    /// Places for schemas that become grammars.
+    pub(crate) compilers: Arc<Semaphore>,
+    /// Held while the answers of one request are handed to the engine, if they are several.
+    pub(crate) submitting: tokio::sync::Mutex<()>,
     constrainer: OnceLock<Result<Constrainer, String>>,
     ids: RandomState,
     next_id: AtomicU64,
@@ -39,7 +48,9 @@ impl Server {
             model,
             draining: AtomicBool::new(false),
             metrics: Arc::default(),
-            readers: tokio::sync::Semaphore::new(LARGE_BODIES),
+            readers: Arc::new(Semaphore::new(LARGE_BODIES)),
+            compilers: Arc::new(Semaphore::new(GRAMMARS)),
+            submitting: tokio::sync::Mutex::default(),
             constrainer: OnceLock::new(),
             ids: RandomState::new(),
             next_id: AtomicU64::new(0),

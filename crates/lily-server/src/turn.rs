@@ -1,5 +1,6 @@
 //! One choice of an answer while it is generated: engine events in, pieces of a message out.
 
+use crate::elsewhere::Kept;
 use crate::error::ApiError;
 use crate::mailbox::{Overrun, Receiver, mailbox};
 use crate::metrics::TokenClock;
@@ -57,13 +58,17 @@ pub(crate) struct Turn {
     cancel: CancelToken,
     reader: MessageParser,
     stop_ids: Vec<TokenId>,
-    /// End after the first call (`parallel_tool_calls: false`).
+    /// The first call is the last (`parallel_tool_calls: false`).
     single_call: bool,
+    /// It is complete: nothing may follow.
+    called: bool,
     usage: Usage,
     reasoning_tokens: usize,
     log: RequestLog,
     done: bool,
     limits: TurnLimits,
+    /// The reader's tools, which are as large as a request makes them.
+    _tools: Option<Kept<MessageParser>>,
 }
 
 /// What error messages need to know.
@@ -93,9 +98,11 @@ impl Turn {
         let turn = Self {
             events,
             cancel: request.cancel.clone(),
+            _tools: options.reader.reads_calls().then(|| Kept::new(options.reader.clone())),
             reader: options.reader,
             stop_ids: request.stop_ids.clone(),
             single_call: options.single_call,
+            called: false,
             usage: Usage { prompt_tokens: request.prompt.len(), ..Usage::default() },
             reasoning_tokens: 0,
             log: options.log,
@@ -154,8 +161,10 @@ impl Turn {
                     FinishReason::Length => parser::End::Cut,
                     FinishReason::EndOfText | FinishReason::StopString => parser::End::Stop,
                 }));
+                self.end_at_call(&mut pieces);
                 self.usage = usage;
                 let end = match reason {
+                    _ if self.called => End::ToolCalls,
                     FinishReason::Length => End::Length,
                     // The model stopped within the head of a call: that is no complete answer, whoever ended it.
                     _ if pieces.iter().any(|piece| matches!(piece, Piece::Incomplete(_))) => End::Length,
@@ -179,16 +188,28 @@ impl Turn {
         if self.reader.in_reasoning() {
             self.reasoning_tokens += 1;
         }
-        let pieces = self.reader.push(text);
-        if self.single_call && pieces.iter().any(|piece| matches!(piece, Piece::CallEnd { .. })) {
+        if self.called {
+            // The engine ends an answer behind its one call; one that goes on is ended here.
             self.cancel.cancel();
-            let first = pieces.iter().position(|piece| matches!(piece, Piece::CallEnd { .. })).unwrap_or(0);
-            let pieces = pieces.into_iter().take(first + 1).collect();
-            return self.finish(pieces, End::ToolCalls, None);
+            return self.finish(Vec::new(), End::ToolCalls, None);
         }
+        let mut pieces = self.reader.push(text);
+        self.end_at_call(&mut pieces);
         // A stop id is no part of the answer.
         let logprob = logprob.filter(|_| !self.stop_ids.contains(&id));
         TurnEvent::Token { pieces, logprob }
+    }
+
+    /// Leaves out what follows the one call.
+    fn end_at_call(&mut self, pieces: &mut Vec<Piece>) {
+        if self.called {
+            pieces.clear();
+        } else if self.single_call
+            && let Some(end) = pieces.iter().position(|piece| matches!(piece, Piece::CallEnd { .. }))
+        {
+            self.called = true;
+            pieces.truncate(end + 1);
+        }
     }
 
     fn finish(&mut self, pieces: Vec<Piece>, end: End, stop: Option<String>) -> TurnEvent {

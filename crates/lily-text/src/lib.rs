@@ -4,6 +4,7 @@ pub mod constraint;
 pub mod json;
 mod messages;
 pub mod parser;
+mod pointer;
 mod template;
 mod tokenizer;
 

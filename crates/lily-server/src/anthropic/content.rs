@@ -79,10 +79,14 @@ fn user(path: &str, content: Value, out: &mut Vec<Value>) -> Result<(), ApiError
             "tool_result" => {
                 flush(&mut text, out);
                 let id = required(&mut block, "tool_use_id")?;
-                block.boolean("is_error")?;
+                let is_error = block.boolean("is_error")?.unwrap_or(false);
                 let inner = block.at("content");
                 let result =
                     block.take("content").map_or(Ok(String::new()), |content| text_of(&inner, content))?;
+                // The template has one form for results; the word is how the model learns that this one is a failure.
+                let says_so =
+                    result.trim_start().get(..5).is_some_and(|word| word.eq_ignore_ascii_case("error"));
+                let result = if is_error && !says_so { format!("Error: {result}") } else { result };
                 let fields = vec![("tool_call_id", Value::String(id)), ("content", Value::String(result))];
                 out.push(message("tool", fields));
             }

@@ -4,7 +4,7 @@ use super::chat_stream::ChatStream;
 use super::chunks::StreamExtras;
 use super::usage::Counts;
 use super::{FINGERPRINT, Head, logprobs};
-use crate::body::read_json;
+use crate::body;
 use crate::error::ApiError;
 use crate::job::{self, Origin};
 use crate::message::{Message, collect};
@@ -25,8 +25,7 @@ pub(crate) async fn handle(
     request: axum::extract::Request,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
-    let body = read_json(request, &server).await?;
-    let request = Request::from_chat(body, &server)?;
+    let request = body::read(request, &server, Request::from_chat).await?;
     let head = Head::new(&server, "chatcmpl-");
     let (stream, extras, logprobs) = (request.stream, StreamExtras::of(&request), request.logprobs.is_some());
     let origin = Origin { id: &head.id, route: "chat", arrived };

@@ -4,7 +4,7 @@ use super::chunks::StreamExtras;
 use super::completions_stream::CompletionsStream;
 use super::usage::Counts;
 use super::{FINGERPRINT, Head, logprobs};
-use crate::body::read_json;
+use crate::body;
 use crate::error::ApiError;
 use crate::job::{self, Origin};
 use crate::message::{Message, collect};
@@ -25,8 +25,7 @@ pub(crate) async fn handle(
     request: axum::extract::Request,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
-    let body = read_json(request, &server).await?;
-    let request = Request::from_completions(body, &server)?;
+    let request = body::read(request, &server, Request::from_completions).await?;
     let head = Head::new(&server, "cmpl-");
     let (stream, extras, choices) = (request.stream, StreamExtras::of(&request), request.choices);
     let logprobs = request.logprobs.is_some();
@@ -50,7 +49,7 @@ fn completion(
     let mut list = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         counts.add(&message.finish, index.is_multiple_of(choices));
-        let mut offset = 0;
+        let mut offset = logprobs::Offset::default();
         let logprobs = || logprobs::legacy(&server.model.tokenizer, &message.logprobs, &mut offset);
         list.push(json!({
             "index": index,

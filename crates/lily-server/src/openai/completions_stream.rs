@@ -22,8 +22,8 @@ pub(crate) struct CompletionsStream {
     /// Choices of each prompt.
     choices: usize,
     counts: Counts,
-    /// Characters sent so far, for `logprobs.text_offset`.
-    offsets: HashMap<usize, usize>,
+    /// How far each text is, for `logprobs.text_offset`.
+    offsets: HashMap<usize, logprobs::Offset>,
 }
 
 impl CompletionsStream {

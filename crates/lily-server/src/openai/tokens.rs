@@ -1,11 +1,11 @@
 //! `POST /tokenize` and `POST /detokenize`: what other local servers offer beside OpenAI's routes.
 
-use crate::body::read_json;
+use crate::body;
 use crate::error::ApiError;
 use crate::fields::integer;
 use crate::job;
 use crate::request::foreign;
-use crate::request::{Input, Request, body_fields};
+use crate::request::{Conversation, Input, Request, body_fields};
 use crate::state::Server;
 use axum::Json;
 use axum::extract::State;
@@ -19,22 +19,33 @@ pub(crate) async fn tokenize(
     State(server): State<Arc<Server>>,
     request: axum::extract::Request,
 ) -> Result<Json<Value>, ApiError> {
-    let body = read_json(request, &server).await?;
-    let ids = if body.get("messages").is_some() {
-        let Input::Chat(conversation) = Request::from_chat(body, &server)?.input else {
-            return Err(ApiError::internal("a conversation was read as text"));
-        };
-        job::render(&server, conversation).await?.0.ids
-    } else {
-        let mut fields = body_fields(body, &server)?;
-        foreign::refuse_everywhere(&fields)?;
-        let content = fields.string("content")?;
-        let text =
-            fields.string("prompt")?.or(content).ok_or_else(|| ApiError::invalid("prompt", "is missing"))?;
-        job::encode(&server, text).await?
+    let ids = match body::read(request, &server, read).await? {
+        Subject::Conversation(conversation) => job::render(&server, conversation).await?.0.ids,
+        Subject::Text(text) => job::encode(&server, text).await?,
     };
     let ids: Vec<u32> = ids.into_iter().map(|id| id.0).collect();
     Ok(Json(json!({"count": ids.len(), "max_model_len": server.model.engine.max_context(), "tokens": ids})))
+}
+
+/// What is to become tokens.
+enum Subject {
+    Conversation(Conversation),
+    Text(String),
+}
+
+fn read(body: lily_text::json::Value, server: &Server) -> Result<Subject, ApiError> {
+    if body.get("messages").is_some() {
+        return match Request::from_chat(body, server)?.input {
+            Input::Chat(conversation) => Ok(Subject::Conversation(conversation)),
+            Input::Text(..) => Err(ApiError::internal("a conversation was read as text")),
+        };
+    }
+    let mut fields = body_fields(body, server)?;
+    foreign::refuse_everywhere(&fields)?;
+    let content = fields.string("content")?;
+    let text =
+        fields.string("prompt")?.or(content).ok_or_else(|| ApiError::invalid("prompt", "is missing"))?;
+    Ok(Subject::Text(text))
 }
 
 /// Token ids (`tokens`) in, their text out; tokens of the template are spelled out.
@@ -42,10 +53,13 @@ pub(crate) async fn detokenize(
     State(server): State<Arc<Server>>,
     request: axum::extract::Request,
 ) -> Result<Json<Value>, ApiError> {
-    let mut fields = body_fields(read_json(request, &server).await?, &server)?;
-    let tokens = fields.array("tokens")?.ok_or_else(|| ApiError::invalid("tokens", "is missing"))?;
-    let ids = token_ids(&server, "tokens", &tokens)?;
-    let text = server.model.tokenizer.decode(&ids, false);
+    let text = body::read(request, &server, |body, server| {
+        let mut fields = body_fields(body, server)?;
+        let tokens = fields.array("tokens")?.ok_or_else(|| ApiError::invalid("tokens", "is missing"))?;
+        let ids = token_ids(server, "tokens", &tokens)?;
+        Ok(server.model.tokenizer.decode(&ids, false))
+    });
+    let text = text.await?;
     Ok(Json(json!({"prompt": text, "content": text})))
 }
 

@@ -5,6 +5,7 @@
 use super::input::CARRIED;
 use super::request::Terms;
 use super::store::Stored;
+use crate::elsewhere::drop_elsewhere;
 use crate::error::ApiError;
 use crate::openai::logprobs;
 use crate::request::system::{call, message};
@@ -14,6 +15,9 @@ use lily_engine::TokenLogprob;
 use lily_text::parser::Event as Piece;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+/// What ends thinking and calls, and is no text of the answer behind it.
+const MARKUP: [&str; 2] = ["</think>", "</tool_call>"];
 
 /// An event: its type and its fields.
 pub(super) type Event = (&'static str, Value);
@@ -29,6 +33,8 @@ pub(super) struct Builder {
     error: Value,
     usage: Value,
     items: Vec<Item>,
+    /// Log-probabilities of tokens whose text has not come yet, each with its bytes.
+    held: Vec<(Vec<u8>, Value)>,
 }
 
 /// An item of the output.
@@ -59,6 +65,7 @@ impl Builder {
             error: Value::Null,
             usage: Value::Null,
             items: Vec::new(),
+            held: Vec::new(),
             server,
         }
     }
@@ -70,22 +77,32 @@ impl Builder {
     /// Takes in new pieces.
     pub(super) fn add(&mut self, pieces: Vec<Piece>, logprob: Option<TokenLogprob>) -> Vec<Event> {
         let mut events = Vec::new();
-        let mut logprob = logprob.map(|logprob| logprobs::entry(&self.server.model.tokenizer, &logprob));
+        if let Some(logprob) = logprob.filter(|_| self.terms.logprobs) {
+            let tokenizer = &self.server.model.tokenizer;
+            let bytes = tokenizer.token_bytes(logprob.id).unwrap_or_default();
+            self.held.push((bytes.to_vec(), logprobs::entry(tokenizer, &logprob)));
+        }
         for piece in pieces {
             match piece {
                 Piece::Reasoning(text) => {
+                    self.held.clear();
                     self.open(&Kind::Reasoning, &mut events);
-                    self.grow(&text, None, &mut events);
+                    self.grow(&text, Vec::new(), &mut events);
                 }
                 Piece::Content(text) | Piece::Incomplete(text) => {
                     self.open(&Kind::Message, &mut events);
-                    self.grow(&text, logprob.take(), &mut events);
+                    let logprobs = self.logprobs_of(&text);
+                    self.grow(&text, logprobs, &mut events);
                 }
                 Piece::CallStart { call, name } => {
+                    self.held.clear();
                     let call_id = self.server.fresh_id("call_");
                     self.open(&Kind::Call { index: call, call_id, name }, &mut events);
                 }
-                Piece::CallArguments { json, .. } => self.grow(&json, None, &mut events),
+                Piece::CallArguments { json, .. } => {
+                    self.held.clear();
+                    self.grow(&json, Vec::new(), &mut events);
+                }
                 Piece::CallEnd { .. } => self.close(true, &mut events),
             }
         }
@@ -143,14 +160,16 @@ impl Builder {
     }
 
     /// Puts a complete response into the store, if it was asked to.
-    pub(super) fn keep(&self) {
+    pub(super) fn keep(&mut self) {
         if !self.terms.store {
             return;
         }
-        let mut messages = self.terms.messages.clone();
-        messages.push(self.message());
-        let (response, input) = (self.response(), self.terms.input.clone());
-        let text: usize = messages.iter().map(|message| message.to_python_json().len()).sum();
+        let answer = self.message();
+        let text = self.terms.bytes + answer.to_python_json().len();
+        let (mut messages, input) =
+            (std::mem::take(&mut self.terms.messages), std::mem::take(&mut self.terms.input));
+        messages.push(answer);
+        let response = self.response();
         // The input and the answer are in there twice, as items and as messages.
         let bytes = 2 * text + 4096;
         self.server.responses.insert(&self.id, Stored { response, input, messages, bytes });
@@ -206,10 +225,31 @@ impl Builder {
         self.items.push(item);
     }
 
+    /// The log-probabilities of the tokens of a text. Those of markup before it are let go, those behind it are still held.
+    fn logprobs_of(&mut self, text: &str) -> Vec<Value> {
+        let bytes: Vec<u8> = self.held.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+        let begins = self.items.last().is_some_and(|item| item.text.is_empty());
+        let markup = |tag: &str| last(&bytes, tag).filter(|_| begins).map_or(0, |at| at + tag.len());
+        let skipped = MARKUP.map(markup).into_iter().max().unwrap_or(0);
+        let begin = first(&bytes[skipped..], text).map(|at| skipped + at);
+        // Text that is not in the tokens' bytes has broken ones, or was begun by a token that is gone.
+        let (begin, end) = begin.map_or((0, bytes.len()), |begin| (begin, begin + text.len()));
+        let mut at = 0;
+        let places = self.held.iter().map(|(bytes, _)| {
+            let from = at;
+            at += bytes.len();
+            (from, at)
+        });
+        let places: Vec<(usize, usize)> = places.collect();
+        let before = places.iter().take_while(|(_, to)| *to <= begin).count();
+        let taken = places[before..].iter().take_while(|(from, _)| *from < end).count();
+        self.held.drain(..before);
+        self.held.drain(..taken).map(|(_, entry)| entry).collect()
+    }
+
     /// Adds text to the open item.
-    fn grow(&mut self, text: &str, logprob: Option<Value>, events: &mut Vec<Event>) {
+    fn grow(&mut self, text: &str, logprobs: Vec<Value>, events: &mut Vec<Event>) {
         let index = self.items.len().saturating_sub(1);
-        let with_logprobs = self.terms.logprobs;
         let Some(item) = self.items.last_mut().filter(|item| !item.complete) else { return };
         item.text.push_str(text);
         let mut event = json!({"item_id": item.id, "output_index": index, "delta": text});
@@ -221,8 +261,8 @@ impl Builder {
             }
             Kind::Message => {
                 event["content_index"] = 0.into();
-                event["logprobs"] = if with_logprobs { logprob.iter().cloned().collect() } else { json!([]) };
-                item.logprobs.extend(logprob);
+                event["logprobs"] = Value::Array(logprobs.clone());
+                item.logprobs.extend(logprobs);
                 "response.output_text.delta"
             }
         };
@@ -294,6 +334,22 @@ impl Builder {
             }),
         }
     }
+}
+
+impl Drop for Builder {
+    fn drop(&mut self) {
+        drop_elsewhere(std::mem::take(&mut self.terms));
+    }
+}
+
+/// Where a text first stands in some bytes.
+fn first(bytes: &[u8], text: &str) -> Option<usize> {
+    bytes.windows(text.len().max(1)).position(|window| window == text.as_bytes())
+}
+
+/// Where a text last stands in some bytes.
+fn last(bytes: &[u8], text: &str) -> Option<usize> {
+    bytes.windows(text.len().max(1)).rposition(|window| window == text.as_bytes())
 }
 
 /// The one content part of an item, with some text.

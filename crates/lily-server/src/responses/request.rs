@@ -15,6 +15,7 @@ use crate::state::Server;
 use lily_text::json::Value;
 
 /// What a response repeats of its request, and what becomes of it.
+#[derive(Default)]
 pub(super) struct Terms {
     /// Fields of the response object.
     pub(super) echo: serde_json::Map<String, serde_json::Value>,
@@ -22,6 +23,8 @@ pub(super) struct Terms {
     pub(super) input: Vec<serde_json::Value>,
     /// The conversation so far as messages, without instructions.
     pub(super) messages: Vec<Value>,
+    /// Bytes of these messages as JSON, about.
+    pub(super) bytes: usize,
     /// Keep the response.
     pub(super) store: bool,
     /// Carry the thinking in `encrypted_content` too.
@@ -56,8 +59,8 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let store = fields.boolean("store")?.unwrap_or(true);
     let max_tokens = fields.integer("max_output_tokens", 1, i64::MAX)?;
     let sampling = sampling::read(&mut fields, server)?;
-    echo.insert("temperature".to_owned(), sampling.temperature.into());
-    echo.insert("top_p".to_owned(), sampling.top_p.into());
+    echo.insert("temperature".to_owned(), shortest(sampling.temperature));
+    echo.insert("top_p".to_owned(), shortest(sampling.top_p));
     let stop = stop_strings(&mut fields, "stop", &form, server)?;
     let conversation = Conversation { messages: system::gather(messages), kwargs, form };
     let request = Request {
@@ -75,12 +78,18 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let terms = Terms {
         echo,
         input: items,
+        bytes: remembered.iter().map(|message| message.to_python_json().len()).sum(),
         messages: remembered,
         store,
         carry_reasoning,
         logprobs: logprobs.is_some(),
     };
     Ok((request, terms))
+}
+
+/// A number as its reader wrote it: 0.7, and not the digits of its 32 bits in 64.
+fn shortest(number: f32) -> serde_json::Value {
+    serde_json::from_str(&number.to_string()).unwrap_or_else(|_| number.into())
 }
 
 fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {

@@ -1,5 +1,6 @@
 //! Responses kept for later requests: in memory, bounded, the oldest go first.
 
+use crate::elsewhere::drop_elsewhere;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,9 +53,14 @@ impl Store {
         kept.bytes += stored.bytes;
         kept.order.push_back(id.to_owned());
         kept.responses.insert(id.to_owned(), Arc::new(stored));
+        let mut gone = Vec::new();
         while kept.responses.len() > self.count || kept.bytes > self.bytes {
-            let Some(oldest) = kept.order.pop_front() else { return };
-            kept.drop_response(&oldest);
+            let Some(oldest) = kept.order.pop_front() else { break };
+            gone.extend(kept.take(&oldest));
+        }
+        drop(kept);
+        if !gone.is_empty() {
+            drop_elsewhere(gone);
         }
     }
 
@@ -62,15 +68,19 @@ impl Store {
     pub(crate) fn remove(&self, id: &str) -> bool {
         let mut kept = self.kept();
         kept.order.retain(|known| known != id);
-        kept.drop_response(id)
+        let stored = kept.take(id);
+        drop(kept);
+        let found = stored.is_some();
+        stored.into_iter().for_each(drop_elsewhere);
+        found
     }
 }
 
 impl Kept {
-    fn drop_response(&mut self, id: &str) -> bool {
-        let Some(stored) = self.responses.remove(id) else { return false };
+    fn take(&mut self, id: &str) -> Option<Arc<Stored>> {
+        let stored = self.responses.remove(id)?;
         self.bytes -= stored.bytes;
-        true
+        Some(stored)
     }
 }
 

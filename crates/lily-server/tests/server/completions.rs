@@ -66,6 +66,40 @@ async fn logprobs_in_the_older_shape() {
     assert_eq!(json!(offsets), logprobs["text_offset"]);
 }
 
+/// Characters that are split over tokens: offsets count characters of the text, and every token has a spelling of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn logprobs_of_split_characters() {
+    let text = "a😀é b";
+    let tokens: Vec<u8> = text.bytes().collect();
+    let id = |byte: &u8| {
+        let ids = (0..crate::app::tokenizer().size() as u32).map(lily_engine::TokenId);
+        let is = |id: &lily_engine::TokenId| crate::app::tokenizer().token_bytes(*id) == Some(&[*byte]);
+        ids.into_iter().find(is).expect("a token for every byte")
+    };
+    let app = crate::app::Setup::with_tokens(tokens.iter().map(id).collect()).start();
+    let request = json!({"prompt": "x", "logprobs": 1, "temperature": 0});
+    let whole = app.post(PATH, &request).await.json();
+    assert_eq!(whole["choices"][0]["text"], text);
+    let logprobs = &whole["choices"][0]["logprobs"];
+    assert_eq!(logprobs["text_offset"], json!([0, 1, 1, 1, 1, 2, 2, 3, 4]));
+    let spelled = |byte: &u8| match byte.is_ascii() {
+        true => char::from(*byte).to_string(),
+        false => format!("bytes:\\x{byte:02x}"),
+    };
+    assert_eq!(logprobs["tokens"], json!(tokens.iter().map(spelled).collect::<Vec<_>>()));
+    assert_eq!(logprobs["top_logprobs"][1], json!({"bytes:\\xf0": logprobs["token_logprobs"][1]}));
+    let stream = app.post(PATH, &with(&request, &json!({"stream": true}))).await.chunks();
+    let list = |name: &str| -> Vec<Value> {
+        let of =
+            |chunk: &Value| chunk["choices"][0]["logprobs"][name].as_array().cloned().unwrap_or_default();
+        stream.iter().flat_map(of).collect()
+    };
+    assert_eq!(json!(list("text_offset")), logprobs["text_offset"]);
+    assert_eq!(json!(list("tokens")), logprobs["tokens"]);
+    let joined: String = stream.iter().filter_map(|chunk| chunk["choices"][0]["text"].as_str()).collect();
+    assert_eq!(joined, text);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_supported_is_named() {
     let app = app("yes");

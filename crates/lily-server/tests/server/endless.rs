@@ -22,6 +22,19 @@ fn schemas() -> Vec<(Value, &'static str)> {
             json!({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}),
             "at properties.n: the schema refers to itself without an end",
         ),
+        (
+            json!({"type": "object", "required": ["n"], "allOf": [{"properties": {"n": {"$ref": "#"}}}]}),
+            "without an end",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"$ref": "#"}, "minProperties": 1}),
+            "without an end",
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"anyOf": [{"$ref": "#"}]}], "minItems": 1}),
+            "at prefixItems[0]: the schema refers to itself without an end",
+        ),
+        (json!({"type": "object", "properties": {"n": {"$ref": "#/$defs/none"}}}), "at properties.n.$ref: "),
         (json!({"type": "string", "pattern": "^(([a-z]{1,1000}){1,1000}){1,1000}$"}), "at pattern: "),
         (json!({"type": "object", "properties": {"a": {"not": {}}}}), "at properties.a"),
     ]

@@ -147,6 +147,63 @@ async fn more_answers_than_can_wait() {
     assert_eq!(app.post("/v1/completions", &json!({"prompt": prompts, "n": 2})).await.status, 200);
 }
 
+/// What an idle server refuses it says so, with the limit and without a promise that later will do.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_one_request() {
+    for (places, queue) in [(1, 0), (2, 1), (1, 3), (4, 0)] {
+        let mut setup = Setup::new("Hello.");
+        (setup.engine.max_running, setup.engine.max_waiting) = (places, queue);
+        let app = setup.start();
+        for count in 1..=6_usize {
+            let several = json!({"n": count, "temperature": 1});
+            let prompts = json!({"prompt": vec!["a"; count]});
+            for (path, body, param) in [
+                (CHAT, with(&hi(), &several), "n"),
+                ("/v1/completions", with(&json!({"prompt": "a"}), &several), "n"),
+                ("/v1/completions", prompts.clone(), if count == 1 { "n" } else { "prompt" }),
+                (
+                    "/v1/completions",
+                    with(&prompts, &json!({"stream": true})),
+                    if count == 1 { "n" } else { "prompt" },
+                ),
+            ] {
+                let reply = app.post(path, &body).await;
+                if count <= places + queue {
+                    assert_eq!(reply.status, 200, "{places} {queue} {path} {body}: {}", reply.body);
+                } else {
+                    assert_eq!(
+                        (reply.status.as_u16(), &reply.json()["error"]["param"]),
+                        (400, &json!(param)),
+                        "{body}"
+                    );
+                    assert!(
+                        reply.error().contains(&format!("at most {}", places + queue)),
+                        "{}",
+                        reply.error()
+                    );
+                }
+                app.idle().await;
+            }
+        }
+    }
+}
+
+/// Two requests that each fill the server: one is served and the other comes later, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_with_several_answers_do_not_starve_each_other() {
+    let mut setup = Setup::new("Hello.");
+    (setup.engine.max_running, setup.engine.max_waiting) = (2, 6);
+    let app = setup.start();
+    let body = json!({"prompt": vec!["a"; 8]});
+    for _ in 0..20 {
+        let replies = futures::future::join_all((0..4).map(|_| app.post("/v1/completions", &body))).await;
+        let served = replies.iter().filter(|reply| reply.status == 200).count();
+        assert!(served >= 1, "nobody was served");
+        assert!(replies.iter().all(|reply| [200, 503].contains(&reply.status.as_u16())));
+        app.idle().await;
+    }
+}
+
 /// The deadline holds for what comes before the generation too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_before_the_generation() {
@@ -160,6 +217,29 @@ async fn a_deadline_before_the_generation() {
     let reply = app.post(CHAT, &request).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (408, &json!("deadline_exceeded")));
     assert_eq!(app.engine.metrics().accepted, 0, "no generation was begun");
+}
+
+/// Grammars that are still made when their requests are over do not take the places of what others need.
+#[test]
+fn schemas_that_nobody_waits_for() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).max_blocking_threads(4).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let app = app("{}");
+        let properties: serde_json::Map<String, Value> = (0..2_000)
+            .map(|k| (format!("k{k}"), json!({"type": "string", "pattern": "^[a-z]{1,40}$"})))
+            .collect();
+        let schema = json!({"type": "object", "properties": properties});
+        let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+        let request = with(&hi(), &json!({"response_format": format, "deadline_seconds": 0.1}));
+        let replies = futures::future::join_all((0..8).map(|_| app.post(CHAT, &request))).await;
+        assert!(replies.iter().all(|reply| reply.status == 408), "a grammar was made in no time");
+        let begun = std::time::Instant::now();
+        assert_eq!(app.post(CHAT, &hi()).await.status, 200);
+        eprintln!("answered after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    });
+    runtime.shutdown_background();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -153,3 +153,29 @@ async fn faults_have_this_formats_shape() {
     let last = stream.events().pop().expect("an event");
     assert_eq!(last.name.as_deref(), Some("error"));
 }
+
+/// A failed call is told to the model, whose template has one form for results.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_an_error() {
+    let app = app("Hello.");
+    let conversation = |result: Value| {
+        json!({"max_tokens": 10, "messages": [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "get", "input": {}}]},
+            {"role": "user", "content": [with(&json!({"type": "tool_result", "tool_use_id": "toolu_1"}), &result)]},
+        ]})
+    };
+    let mut counts = Vec::new();
+    for result in [
+        json!({"content": "Error: no such city"}),
+        json!({"content": "no such city", "is_error": true}),
+        json!({"content": [{"type": "text", "text": "Error: no such city"}], "is_error": true}),
+    ] {
+        let reply = app.post("/v1/messages/count_tokens", &conversation(result)).await;
+        counts.push(reply.number("/input_tokens"));
+    }
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    let plain =
+        app.post("/v1/messages/count_tokens", &conversation(json!({"content": "no such city"}))).await;
+    assert!(plain.number("/input_tokens") < counts[0]);
+}

@@ -167,3 +167,52 @@ async fn ends_and_faults() {
     let last = stream.chunks().pop().expect("an event");
     assert_eq!((&last["type"], &last["response"]["status"]), (&json!("response.failed"), &json!("failed")));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_are_repeated_as_they_came() {
+    let app = app("Hello.");
+    for (temperature, top_p) in
+        [(json!(0.7), json!(0.95)), (json!(0.0), json!(1.0)), (json!(1e-7), json!(0.1))]
+    {
+        let reply =
+            app.post(PATH, &json!({"input": "Hi", "temperature": temperature, "top_p": top_p})).await.json();
+        let same = |a: &Value, b: &Value| a.as_f64() == b.as_f64();
+        assert!(same(&reply["temperature"], &temperature) && same(&reply["top_p"], &top_p), "{reply}");
+    }
+}
+
+/// Log-probabilities are those of the answer's text, all of them, also of tokens whose text is held back for a while: a
+/// character that is split, and what may be the beginning of a tag.
+#[tokio::test(flavor = "multi_thread")]
+async fn log_probabilities_spell_the_text() {
+    for answer in ["😀 a <b> < <t> <tool_cal é.", "<", "é", "a <tool_call"] {
+        let mut ids = crate::app::tokenizer().encode("A thought.\n</think>\n\n");
+        let byte = |byte: u8| {
+            let mut ids = (0..crate::app::tokenizer().size() as u32).map(lily_engine::TokenId);
+            ids.find(|id| crate::app::tokenizer().token_bytes(*id) == Some(&[byte]))
+                .expect("a token for every byte")
+        };
+        ids.extend(answer.bytes().map(byte));
+        let app = Setup::with_tokens(ids).start();
+        let tools = json!([{"type": "function", "name": "f", "parameters": {}}]);
+        let request = json!({"input": "Hi", "top_logprobs": 1, "temperature": 0, "tools": tools});
+        let bytes = |entries: &Value| -> Vec<u8> {
+            let bytes = entries
+                .as_array()
+                .expect("entries")
+                .iter()
+                .flat_map(|entry| entry["bytes"].as_array().cloned());
+            bytes.flatten().map(|byte| byte.as_u64().expect("a byte") as u8).collect()
+        };
+        let whole = app.post(PATH, &request).await.json();
+        let part = &whole["output"][1]["content"][0];
+        assert_eq!(part["text"], answer, "{whole}");
+        assert_eq!(String::from_utf8(bytes(&part["logprobs"])).expect("text"), answer);
+        let stream = app.post(PATH, &with(&request, &json!({"stream": true}))).await.chunks();
+        let deltas = stream.iter().filter(|event| event["type"] == "response.output_text.delta");
+        let joined: Vec<u8> = deltas.flat_map(|event| bytes(&event["logprobs"])).collect();
+        assert_eq!(String::from_utf8(joined).expect("text"), answer);
+        let done = stream.iter().find(|event| event["type"] == "response.output_text.done").expect("an end");
+        assert_eq!(done["logprobs"], part["logprobs"]);
+    }
+}

@@ -3,7 +3,7 @@
 use super::lark::{Lark, any_of, literal};
 use super::schema::{join, resolve};
 use super::value::{self, free_text};
-use super::{Function, SchemaError, schema, soundness};
+use super::{Function, SchemaError, flatten, schema};
 use serde_json::Value;
 
 /// Keys of a schema of arguments that are followed.
@@ -46,8 +46,18 @@ pub(super) fn rule(function: &Function<'_>, guide: bool, lark: &mut Lark) -> Res
 }
 
 /// A block whose arguments keep to the schema.
-fn guided(name: &str, root: &Value, lark: &mut Lark) -> Result<String, SchemaError> {
-    soundness::check(root)?;
+fn guided(name: &str, schema: &Value, lark: &mut Lark) -> Result<String, SchemaError> {
+    let mut root = schema.clone();
+    if let Value::Object(fields) = &mut root
+        && !fields.contains_key("$ref")
+    {
+        // Wherever the schema refers to its root, too, arguments are an object.
+        let types = fields.entry("type").or_insert_with(|| "object".into());
+        if types.as_array().is_some_and(|types| types.iter().any(|kind| kind == "object")) {
+            *types = "object".into();
+        }
+    }
+    let root = &flatten::checked(&root)?;
     let (schema, path) = follow(root)?;
     let empty = serde_json::Map::new();
     let fields = schema.as_object().unwrap_or(&empty);
@@ -80,10 +90,14 @@ fn guided(name: &str, root: &Value, lark: &mut Lark) -> Result<String, SchemaErr
     for (name, schema) in properties {
         let path = join(&path, &format!("properties.{name}"));
         check_name(name, &path)?;
+        let is_required = required.contains(&name.as_str());
+        if *schema == Value::Bool(false) && !is_required {
+            continue;
+        }
         let value = value::rule(schema, root, &path, lark)?;
         let parameter = lark.rule("", &format!("{} {value}", literal(&format!("<parameter={name}>\n"))));
         body.push_str(&parameter);
-        body.push_str(if required.contains(&name.as_str()) { " " } else { "? " });
+        body.push_str(if is_required { " " } else { "? " });
     }
     body.push_str(r#""</function>""#);
     Ok(lark.rule("", &body))
@@ -92,7 +106,7 @@ fn guided(name: &str, root: &Value, lark: &mut Lark) -> Result<String, SchemaErr
 /// A block with any arguments; their names are the schema's, if it names any.
 fn free(name: &str, schema: &Value, lark: &mut Lark) -> String {
     let value = free_text(lark);
-    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = follow(schema).ok().and_then(|(schema, _)| schema.get("properties")?.as_object());
     let known: Vec<String> = properties
         .into_iter()
         .flatten()

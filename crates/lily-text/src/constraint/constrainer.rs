@@ -1,11 +1,12 @@
 //! From rules to guides.
 
+use super::flatten::prepare;
 use super::guide::{Free, Guide, Phase};
 use super::lark::Lark;
 use super::marker::Marker;
-use super::schema::{children, from_request, join, standalone};
+use super::schema::{children, join, standalone};
 use super::vocabulary::Vocabulary;
-use super::{Function, Rules, RulesError, SchemaError, calls, json, soundness};
+use super::{Function, Rules, RulesError, SchemaError, calls, json};
 use crate::parser::Start;
 use crate::{TokenId, Tokenizer};
 use llguidance::api::{ParserLimits, TopLevelGrammar};
@@ -14,15 +15,21 @@ use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Matcher, ParserFactory};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Tokens that may begin any line of a parameter's value, whatever stands in it: masks are put together from such parts.
 const TEXT_SLICE: &str = r#"[^<"\\\x00-\x1F\x7F]{1,30}"#;
 
-/// Subschemas that are looked at to find the one at fault.
+/// Subschemas that are looked at to find the one at fault, and how long that may take.
 const MAX_SEARCH: usize = 64;
+const SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of a grammar's complaint that are passed on.
 const MAX_REASON: usize = 200;
+
+/// Stack of the thread that turns schemas into grammars: the library goes into what a schema refers to, and from one
+/// property to the next, by recursion. What is never touched of it takes no memory.
+const STACK: usize = 512 << 20;
 
 /// Makes guides for one model; cheap to clone.
 #[derive(Clone)]
@@ -86,6 +93,17 @@ impl Constrainer {
     /// # Errors
     /// A schema that cannot be held to, with its place; or rules that no answer keeps.
     pub fn guide(&self, rules: &Rules<'_>) -> Result<Guide, RulesError> {
+        let fault = |what: &str| RulesError::Other(format!("the grammar cannot be made: {what}"));
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("lily-grammar".to_owned()).stack_size(STACK);
+            match thread.spawn_scoped(scope, || self.guide_here(rules)) {
+                Ok(work) => work.join().unwrap_or_else(|_| Err(fault("a fault in the grammar library"))),
+                Err(error) => Err(fault(&error.to_string())),
+            }
+        })
+    }
+
+    fn guide_here(&self, rules: &Rules<'_>) -> Result<Guide, RulesError> {
         let inner = &self.inner;
         let mut free = Vec::new();
         if rules.start == Start::Thinking {
@@ -114,7 +132,7 @@ impl Constrainer {
         let loose = |function: &Function<'_>| rules.required && !function.strict;
         if rules.functions.iter().any(loose) {
             let sound = |function: &Function<'_>| {
-                let schema = function.parameters.and_then(|schema| from_request(schema).ok());
+                let schema = function.parameters.and_then(|schema| prepare(schema).ok());
                 schema.is_none_or(|schema| self.compile_alone(&schema, &schema).is_none())
             };
             if let Ok(matcher) = self.matcher(self.grammar(rules, opened, sound)?) {
@@ -130,7 +148,7 @@ impl Constrainer {
         let Some(schema) = rules.answer.filter(|_| rules.start == Start::Thinking && !rules.required) else {
             return Ok(());
         };
-        let schema = from_request(schema).map_err(RulesError::Answer)?;
+        let schema = prepare(schema).map_err(RulesError::Answer)?;
         self.fault_of(&schema).map_or(Ok(()), |error| Err(RulesError::Answer(error)))
     }
 
@@ -144,8 +162,7 @@ impl Constrainer {
         let mut lark = Lark::default();
         let mut choices = Vec::new();
         if let Some(schema) = rules.answer.filter(|_| !rules.required) {
-            let schema = from_request(schema).map_err(RulesError::Answer)?;
-            soundness::check(&schema).map_err(RulesError::Answer)?;
+            let schema = prepare(schema).map_err(RulesError::Answer)?;
             choices.push(json::rule(&schema, &mut lark));
         }
         if rules.required || !rules.functions.is_empty() {
@@ -169,13 +186,13 @@ impl Constrainer {
     /// Finds the schema at fault.
     fn blame(&self, rules: &Rules<'_>, error: &str) -> RulesError {
         if let Some(schema) = rules.answer.filter(|_| !rules.required)
-            && let Ok(schema) = from_request(schema)
+            && let Ok(schema) = prepare(schema)
             && let Some(error) = self.fault_of(&schema)
         {
             return RulesError::Answer(error);
         }
         for (index, function) in rules.functions.iter().enumerate().filter(|(_, function)| function.strict) {
-            let schema = function.parameters.and_then(|schema| from_request(schema).ok());
+            let schema = function.parameters.and_then(|schema| prepare(schema).ok());
             if let Some(error) = schema.and_then(|schema| self.fault_of(&schema)) {
                 return RulesError::Function { index, error };
             }
@@ -186,21 +203,18 @@ impl Constrainer {
     /// What is wrong with a schema, at the innermost place that is wrong by itself.
     fn fault_of(&self, root: &serde_json::Value) -> Option<SchemaError> {
         let mut budget = MAX_SEARCH;
+        let begun = Instant::now();
         let mut reason = self.compile_alone(root, root)?;
         let (mut path, mut schema) = (String::new(), root);
         'inner: loop {
             for (step, child) in children(schema) {
-                if budget == 0 {
+                if budget == 0 || begun.elapsed() > SEARCH_TIME {
                     break;
                 }
                 budget -= 1;
-                // A reference that only works from the root is no fault of the part.
-                match self.compile_alone(child, root) {
-                    Some(inner) if inner == reason || !inner.contains("eference") => {
-                        (path, schema, reason) = (join(&path, &step), child, inner);
-                        continue 'inner;
-                    }
-                    _ => {}
+                if let Some(inner) = self.compile_alone(child, root) {
+                    (path, schema, reason) = (join(&path, &step), child, inner);
+                    continue 'inner;
                 }
             }
             return Some(SchemaError::new(path, brief(&reason)));
@@ -216,9 +230,8 @@ impl Constrainer {
 }
 
 /// Complaints that speak of the grammar library's own settings, and what its user can make of them.
-const WORDS: [(&str, &str); 4] = [
+const WORDS: [(&str, &str); 3] = [
     ("coerce_one_of", "oneOf cannot be enforced where its choices may overlap; use anyOf"),
-    ("'referencing' feature", "a $ref must lead to a place within this schema (#/$defs/NAME)"),
     ("NoExtensionBias", "no answer can have this form"),
     (
         "too many expressions constructed",

@@ -19,6 +19,8 @@
 mod arguments;
 mod calls;
 mod constrainer;
+mod finite;
+mod flatten;
 mod guide;
 mod json;
 mod lark;

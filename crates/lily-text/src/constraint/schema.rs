@@ -1,6 +1,7 @@
 //! JSON schemas as data: their subschemas, and what is made of them before they become grammars.
 
 use super::SchemaError;
+use crate::pointer;
 use serde_json::{Map, Value};
 
 /// Formats of strings that grammars know. Others are annotations, as the standard has it.
@@ -12,9 +13,9 @@ const FORMATS: [&str; 11] =
 const WHITE_SPACE: &str = r"[ \t]{1,4}|\r?\n[ \t]{0,64}";
 
 /// Where a key's value is a schema, a list of them, or a map of them.
-const SINGLE: [&str; 4] = ["items", "additionalItems", "additionalProperties", "not"];
-const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
-const MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+pub(super) const SINGLE: [&str; 4] = ["items", "additionalItems", "additionalProperties", "not"];
+pub(super) const LISTS: [&str; 5] = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+pub(super) const MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 
 /// A request's schema.
 pub(super) fn from_request(schema: &crate::json::Value) -> Result<Value, SchemaError> {
@@ -35,6 +36,7 @@ fn simplify(schema: &mut Value) {
         if fields.get("uniqueItems") == Some(&Value::Bool(false)) {
             fields.remove("uniqueItems");
         }
+        nullable(fields);
         // Settings of the grammar are not for requests to make.
         fields.remove("x-guidance");
         for (key, value) in fields.iter_mut() {
@@ -45,6 +47,19 @@ fn simplify(schema: &mut Value) {
                 _ => {}
             }
         }
+    }
+}
+
+/// `nullable: true` beside types is OpenAPI's older way to add one.
+fn nullable(fields: &mut Map<String, Value>) {
+    if fields.get("nullable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let null = || Value::String("null".to_owned());
+    match fields.get_mut("type") {
+        Some(Value::Array(types)) if !types.contains(&null()) => types.push(null()),
+        Some(kind @ Value::String(_)) if *kind != null() => *kind = Value::Array(vec![kind.take(), null()]),
+        _ => {}
     }
 }
 
@@ -75,28 +90,44 @@ pub(super) fn join(path: &str, step: &str) -> String {
     }
 }
 
-/// A schema by itself: with the definitions of the root that it may refer to, and with the settings of its grammar.
+/// A part of a flat schema by itself: with the definitions of the root that it refers to, and with the settings of its
+/// grammar.
 pub(super) fn standalone(schema: &Value, root: &Value) -> Value {
     let mut fields = match schema {
         Value::Object(fields) => fields.clone(),
         // `true` and `false`.
         other => Map::from_iter([("allOf".to_owned(), Value::Array(vec![other.clone()]))]),
     };
-    for key in ["$defs", "definitions"] {
-        if let Some(definitions) = root.get(key) {
-            fields.entry(key).or_insert_with(|| definitions.clone());
+    let mut open = if std::ptr::eq(schema, root) { Vec::new() } else { vec![schema] };
+    while let Some(schema) = open.pop() {
+        open.extend(children(schema).into_iter().map(|(_, child)| child));
+        let place = schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|target| target.strip_prefix("#/")?.split_once('/'));
+        let Some((key, name)) = place else { continue };
+        let Some(target) = root.get(key).and_then(|definitions| definitions.get(name)) else { continue };
+        let definitions = fields.entry(key).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(definitions) = definitions
+            && !definitions.contains_key(name)
+        {
+            definitions.insert(name.to_owned(), target.clone());
+            open.push(target);
         }
     }
     fields.insert("x-guidance".to_owned(), serde_json::json!({ "whitespace_pattern": WHITE_SPACE }));
     Value::Object(fields)
 }
 
-/// A schema within the root: `#/$defs/Name`.
+/// What a reference within the root leads to.
 pub(super) fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
-    if reference == "#" {
-        return Some(root);
-    }
-    root.pointer(reference.strip_prefix('#')?)
+    let steps = pointer::steps(reference)?;
+    let target = steps.iter().try_fold(root, |value, step| match value {
+        Value::Array(items) => items.get(pointer::index(step)?),
+        value => value.get(step),
+    });
+    // An empty key is more likely meant for no key.
+    target.or_else(|| (reference == "#/").then_some(root))
 }
 
 #[cfg(test)]
@@ -116,6 +147,26 @@ mod tests {
             json!({"properties": {"format": {}, "b": {"format": "date"}, "uniqueItems": {"items": {}}}})
         );
         assert!(from_request(&crate::json::Value::Bool(true)).is_err());
+        let schema = crate::json::Value::parse(
+            r#"{"nullable": true, "type": "object", "items": {"type": ["null", "array"], "nullable": true}}"#,
+        );
+        let simple = from_request(&schema.unwrap()).unwrap();
+        assert_eq!(
+            (&simple["type"], &simple["items"]["type"]),
+            (&json!(["object", "null"]), &json!(["null", "array"]))
+        );
+    }
+
+    #[test]
+    fn a_part_has_the_definitions_it_needs() {
+        let root = json!({"$defs": {"a": {"items": {"$ref": "#/definitions/b"}}, "c": {"$ref": "#/$defs/a"}},
+            "definitions": {"b": {"$ref": "#/$defs/a"}}});
+        let mut part = standalone(&json!({"not": {"$ref": "#/$defs/a"}}), &root);
+        assert!(part.as_object_mut().expect("an object").remove("x-guidance").is_some());
+        let expected = json!({"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"items": {"$ref": "#/definitions/b"}}},
+            "definitions": {"b": {"$ref": "#/$defs/a"}}});
+        assert_eq!(part, expected);
+        assert_eq!(standalone(&root, &root)["$defs"], root["$defs"]);
     }
 
     #[test]
@@ -125,6 +176,8 @@ mod tests {
         let paths: Vec<String> = children(&schema).into_iter().map(|(path, _)| path).collect();
         assert_eq!(paths, ["properties.a", "anyOf[0]", "items", "$defs.x"]);
         assert_eq!(resolve("#/$defs/x", &schema), Some(&json!({"const": 1})));
+        assert_eq!(resolve("#/anyOf/0", &schema), Some(&Value::Bool(true)));
+        assert_eq!((resolve("#", &schema), resolve("#/", &schema)), (Some(&schema), Some(&schema)));
         assert_eq!(resolve("#/nowhere", &schema), None);
         assert_eq!(resolve("http://elsewhere", &schema), None);
     }

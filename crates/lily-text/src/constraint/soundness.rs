@@ -1,54 +1,72 @@
 //! What a schema must not be, whatever grammar is made of it: without an end, or too large to follow.
 
 use super::SchemaError;
+use super::finite::Finite;
 use super::schema::{children, join, resolve};
 use regex_syntax::hir::{Hir, HirKind};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Positions that a pattern may have when its repetitions are written out.
 const MAX_PATTERN: u64 = 10_000;
 
-/// How often the search for values that end is gone through.
-const MAX_PASSES: usize = 64;
+/// Schemas within one. The work of making a grammar grows faster than they do.
+const MAX_SCHEMAS: usize = 4_096;
 
 const ENDLESS: &str = "the schema refers to itself without an end";
+const NOWHERE: &str = "a $ref must lead to a place within this schema (#/$defs/NAME)";
 
 /// A schema that is reached from the root, and where it stands.
-struct Node<'a> {
-    schema: &'a Value,
+pub(super) struct Node<'a> {
+    pub(super) schema: &'a Value,
     path: String,
 }
 
-/// Checks a schema.
-///
-/// # Errors
-/// A reference that comes back to itself with nothing in between; a schema whose every value would be endless; a
-/// pattern whose repetitions multiply beyond what can be followed.
-pub(super) fn check(root: &Value) -> Result<(), SchemaError> {
-    let (nodes, places) = reachable(root);
-    for node in &nodes {
-        if let Some(pattern) = node.schema.get("pattern").and_then(Value::as_str)
-            && positions(pattern) > MAX_PATTERN
-        {
-            let reason = format!(
-                "the pattern is too large: its repetitions multiply to more than {MAX_PATTERN} positions"
-            );
-            return Err(SchemaError::new(join(&node.path, "pattern"), reason));
-        }
-    }
-    if let Some(at) = looping(root, &nodes, &places) {
-        return Err(SchemaError::new(&*nodes[at].path, ENDLESS));
-    }
-    match endless(root, &nodes, &places) {
-        // The reference is what its writer can change.
-        Some(at) => Err(SchemaError::new(&*nodes[at].path, ENDLESS)),
-        None => Ok(()),
+/// The schemas that values are held to; the root is the first.
+pub(super) struct Reached<'a> {
+    pub(super) nodes: Vec<Node<'a>>,
+    places: HashMap<*const Value, usize>,
+}
+
+impl Reached<'_> {
+    /// The index of a schema, known by its address.
+    pub(super) fn index(&self, schema: &Value) -> Option<usize> {
+        self.places.get(&std::ptr::from_ref(schema)).copied()
     }
 }
 
-/// The schemas that values are held to, with their indices by address.
-fn reachable(root: &Value) -> (Vec<Node<'_>>, HashMap<*const Value, usize>) {
+/// Checks a schema, and gives the addresses of those within that only endless values satisfy: a value without them can
+/// still be valid.
+///
+/// # Errors
+/// A reference that leads nowhere, or comes back to itself with nothing in between; a schema whose every value would be
+/// endless; more schemas than a grammar is made of; a pattern whose repetitions multiply beyond what can be followed.
+pub(super) fn check(root: &Value) -> Result<HashSet<*const Value>, SchemaError> {
+    let reached = reachable(root)?;
+    for node in &reached.nodes {
+        let names = node.schema.get("patternProperties").and_then(Value::as_object);
+        let names = names.into_iter().flat_map(Map::keys).map(|name| (name.as_str(), "patternProperties"));
+        let pattern = node.schema.get("pattern").and_then(Value::as_str).map(|pattern| (pattern, "pattern"));
+        if let Some((_, key)) = names.chain(pattern).find(|(pattern, _)| positions(pattern) > MAX_PATTERN) {
+            let reason = format!(
+                "the pattern is too large: its repetitions multiply to more than {MAX_PATTERN} positions"
+            );
+            return Err(SchemaError::new(join(&node.path, key), reason));
+        }
+    }
+    if let Some(at) = looping(root, &reached) {
+        return Err(SchemaError::new(&*reached.nodes[at].path, ENDLESS));
+    }
+    let finite = Finite::of(root, &reached);
+    if finite.is_endless(0) {
+        return Err(SchemaError::new(&*reached.nodes[finite.turn(0)].path, ENDLESS));
+    }
+    let endless = reached.nodes.iter().enumerate().filter(|(at, _)| finite.is_endless(*at));
+    Ok(endless.map(|(_, node)| std::ptr::from_ref(node.schema)).collect())
+}
+
+/// The schemas that a root reaches.
+fn reachable(root: &Value) -> Result<Reached<'_>, SchemaError> {
     let mut nodes = vec![Node { schema: root, path: String::new() }];
     let mut places = HashMap::from([(std::ptr::from_ref(root), 0)]);
     let mut next = 0;
@@ -61,8 +79,13 @@ fn reachable(root: &Value) -> (Vec<Node<'_>>, HashMap<*const Value, usize>) {
                 found.push((join(&nodes[next].path, &step), child));
             }
         }
-        if let Some((path, target)) = reference(schema, root) {
-            found.push((path, target));
+        match reference(schema, root) {
+            Ok(target) => found.extend(target),
+            Err(()) => return Err(SchemaError::new(join(&nodes[next].path, "$ref"), NOWHERE)),
+        }
+        if nodes.len() + found.len() > MAX_SCHEMAS {
+            let reason = format!("the schema is too large: it has more than {MAX_SCHEMAS} schemas within it");
+            return Err(SchemaError::new("", reason));
         }
         for (path, schema) in found {
             places.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
@@ -72,28 +95,24 @@ fn reachable(root: &Value) -> (Vec<Node<'_>>, HashMap<*const Value, usize>) {
         }
         next += 1;
     }
-    (nodes, places)
+    Ok(Reached { nodes, places })
 }
 
-/// What a schema refers to, and its path.
-fn reference<'a>(schema: &'a Value, root: &'a Value) -> Option<(String, &'a Value)> {
-    let reference = schema.get("$ref")?.as_str()?;
+/// What a schema refers to, and its path; an error if that leads nowhere.
+fn reference<'a>(schema: &'a Value, root: &'a Value) -> Result<Option<(String, &'a Value)>, ()> {
+    let Some(reference) = schema.get("$ref").and_then(Value::as_str) else { return Ok(None) };
     let path = reference.trim_start_matches(['#', '/']).replace('/', ".");
-    Some((path, resolve(reference, root)?))
-}
-
-/// The schemas of a list under a key.
-fn list<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    schema.get(key).and_then(Value::as_array).into_iter().flatten()
+    Ok(Some((path, resolve(reference, root).ok_or(())?)))
 }
 
 /// A schema that applies to a value only if it applies to it already.
-fn looping(root: &Value, nodes: &[Node<'_>], places: &HashMap<*const Value, usize>) -> Option<usize> {
+fn looping(root: &Value, reached: &Reached<'_>) -> Option<usize> {
     let same_value = |at: usize| -> Vec<usize> {
-        let schema = nodes[at].schema;
-        let choices = ["anyOf", "oneOf", "allOf"].into_iter().flat_map(|key| list(schema, key));
-        let target = reference(schema, root).map(|(_, target)| target);
-        choices.chain(target).filter_map(|schema| places.get(&std::ptr::from_ref(schema)).copied()).collect()
+        let schema = reached.nodes[at].schema;
+        let list = |key| schema.get(key).and_then(Value::as_array).into_iter().flatten();
+        let target = reference(schema, root).ok().flatten().map(|(_, target)| target);
+        let schemas = ["anyOf", "oneOf", "allOf"].into_iter().flat_map(list).chain(target);
+        schemas.filter_map(|schema| reached.index(schema)).collect()
     };
     #[derive(Clone, Copy, PartialEq)]
     enum State {
@@ -101,8 +120,8 @@ fn looping(root: &Value, nodes: &[Node<'_>], places: &HashMap<*const Value, usiz
         Open,
         Done,
     }
-    let mut states = vec![State::New; nodes.len()];
-    for start in 0..nodes.len() {
+    let mut states = vec![State::New; reached.nodes.len()];
+    for start in 0..reached.nodes.len() {
         let mut stack = vec![(start, None::<Vec<usize>>)];
         while let Some((at, rest)) = stack.pop() {
             let mut rest = match rest {
@@ -125,65 +144,6 @@ fn looping(root: &Value, nodes: &[Node<'_>], places: &HashMap<*const Value, usiz
         }
     }
     None
-}
-
-/// A schema all of whose values are endless, if the root is one.
-fn endless(root: &Value, nodes: &[Node<'_>], places: &HashMap<*const Value, usize>) -> Option<usize> {
-    let mut ends = vec![false; nodes.len()];
-    for _ in 0..MAX_PASSES {
-        let mut changed = false;
-        for at in (0..nodes.len()).rev() {
-            let known =
-                |schema: &Value| places.get(&std::ptr::from_ref(schema)).is_none_or(|place| ends[*place]);
-            if !ends[at] && has_an_end(nodes[at].schema, root, known) {
-                ends[at] = true;
-                changed = true;
-            }
-        }
-        if ends[0] || !changed {
-            break;
-        }
-    }
-    let refers = |at: &usize| nodes[*at].schema.get("$ref").is_some() && !ends[*at];
-    if ends[0] { None } else { Some((0..nodes.len()).rev().find(refers).unwrap_or(0)) }
-}
-
-/// True if some value of a schema ends, given what is known of others.
-fn has_an_end(schema: &Value, root: &Value, known: impl Fn(&Value) -> bool) -> bool {
-    let Value::Object(fields) = schema else { return true };
-    if reference(schema, root).is_some_and(|(_, target)| !known(target)) {
-        return false;
-    }
-    for key in ["anyOf", "oneOf"] {
-        let mut choices = list(schema, key).peekable();
-        if choices.peek().is_some() && !choices.any(&known) {
-            return false;
-        }
-    }
-    if !list(schema, "allOf").all(&known) {
-        return false;
-    }
-    match fields.get("type") {
-        Some(Value::String(kind)) if kind == "object" => required(fields, known),
-        Some(Value::String(kind)) if kind == "array" => elements(fields, known),
-        _ => true,
-    }
-}
-
-/// The properties that an object must have.
-fn required(fields: &Map<String, Value>, known: impl Fn(&Value) -> bool) -> bool {
-    let properties = fields.get("properties").and_then(Value::as_object);
-    let names = fields.get("required").and_then(Value::as_array).into_iter().flatten();
-    names.filter_map(|name| properties?.get(name.as_str()?)).all(known)
-}
-
-/// The elements that an array must have.
-fn elements(fields: &Map<String, Value>, known: impl Fn(&Value) -> bool) -> bool {
-    let least = fields.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-    let first = fields.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let taken = usize::try_from(least).unwrap_or(usize::MAX).min(first.len());
-    let rest = fields.get("items").filter(|_| least > first.len() as u64);
-    first[..taken].iter().chain(rest).all(known)
 }
 
 /// Positions of a pattern with its repetitions written out; 0 for one that cannot be read.
@@ -227,24 +187,14 @@ mod tests {
                 object(
                     json!({"anyOf": [{"$ref": "#"}, {"type": "array", "items": {"$ref": "#"}, "minItems": 1}]}),
                 ),
-                "",
+                "properties.n",
             ),
         ] {
             let error = check(&schema).expect_err("endless");
-            assert_eq!(error.reason, ENDLESS, "{schema}");
-            if !place.is_empty() {
-                assert_eq!(error.path, place, "{schema}");
-            }
+            assert_eq!((error.reason.as_str(), error.path.as_str()), (ENDLESS, place), "{schema}");
         }
-        for schema in [
-            json!({"type": "object", "properties": {"n": {"$ref": "#"}}}),
-            object(json!({"anyOf": [{"$ref": "#"}, {"type": "null"}]})),
-            object(json!({"type": "array", "items": {"$ref": "#"}})),
-            json!({"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
-            json!({"type": ["object", "null"], "properties": {"n": {"$ref": "#"}}, "required": ["n"]}),
-        ] {
-            assert_eq!(check(&schema), Ok(()), "{schema}");
-        }
+        let error = check(&json!({"items": {"$ref": "#/$defs/a"}})).expect_err("nowhere");
+        assert_eq!((error.reason.as_str(), error.path.as_str()), (NOWHERE, "items.$ref"));
     }
 
     #[test]
@@ -253,5 +203,7 @@ mod tests {
         assert_eq!(positions(r"^\d{4}-(a|bc)*$"), 4 + 1 + 3);
         let deep = json!({"properties": {"a": {"type": "string", "pattern": "(x{900}){900}"}}});
         assert_eq!(check(&deep).expect_err("large").path, "properties.a.pattern");
+        let names = json!({"items": {"patternProperties": {"(x{900}){900}": {}}}});
+        assert_eq!(check(&names).expect_err("large").path, "items.patternProperties");
     }
 }

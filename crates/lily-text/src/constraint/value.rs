@@ -11,8 +11,9 @@ use super::lark::{self, Lark, any_of, literal};
 use super::schema::{join, resolve, standalone};
 use serde_json::{Map, Value, json};
 
-/// How many references and choices are followed.
-const MAX_STEPS: usize = 16;
+/// How many references and choices are followed for one parameter, and how many of them one behind the other.
+const MAX_STEPS: usize = 4_096;
+const MAX_DEPTH: usize = 32;
 
 /// Text that holds no line beginning with the closing tag, as a regular expression's complement.
 const NO_CLOSING_LINE: &str = r"~/((?s:.*)\n)?<\/parameter>(?s:.*)/";
@@ -27,6 +28,8 @@ struct Allowed {
     any_text: bool,
     /// Schemas of other values.
     values: Vec<Value>,
+    /// References and choices followed.
+    steps: usize,
 }
 
 /// Adds the rule for any text as a value, with its closing tag and the end of that line.
@@ -52,7 +55,7 @@ fn other_line() -> String {
 /// Adds the rule for a value of a schema, with its closing tag and the end of that line.
 pub(super) fn rule(schema: &Value, root: &Value, path: &str, lark: &mut Lark) -> Result<String, SchemaError> {
     let mut allowed = Allowed::default();
-    collect(schema, root, path, MAX_STEPS, &mut allowed)?;
+    collect(schema, root, path, 0, &mut allowed)?;
     let stringy = allowed.any_text || !allowed.texts.is_empty();
     let kinds =
         ["null", "array", "object"].map(|kind| allowed.values.iter().any(|value| may_be(value, kind)));
@@ -92,12 +95,13 @@ fn collect(
     schema: &Value,
     root: &Value,
     path: &str,
-    steps: usize,
+    depth: usize,
     allowed: &mut Allowed,
 ) -> Result<(), SchemaError> {
     let fault = |step: &str, reason: &str| Err(SchemaError::new(join(path, step), reason));
-    if steps == 0 {
-        return fault("", "refers to itself without end");
+    allowed.steps += 1;
+    if allowed.steps > MAX_STEPS || depth > MAX_DEPTH {
+        return fault("", "has too many choices of choices to be enforced for a parameter");
     }
     let fields = match schema {
         Value::Object(fields) => fields,
@@ -118,14 +122,14 @@ fn collect(
         let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
         return match (key, list) {
             ("$ref", _) => match value.as_str().and_then(|reference| resolve(reference, root)) {
-                Some(target) => collect(target, root, &join(path, key), steps - 1, allowed),
+                Some(target) => collect(target, root, &join(path, key), depth + 1, allowed),
                 None => fault(key, "leads nowhere within this schema"),
             },
-            ("allOf", [only]) => collect(only, root, &join(path, "allOf[0]"), steps - 1, allowed),
+            ("allOf", [only]) => collect(only, root, &join(path, "allOf[0]"), depth + 1, allowed),
             ("allOf", _) => fault(key, "cannot be enforced for a parameter unless it has one entry"),
             (_, []) => fault(key, "must be a list with entries"),
             _ => list.iter().enumerate().try_for_each(|(at, choice)| {
-                collect(choice, root, &join(path, &format!("{key}[{at}]")), steps - 1, allowed)
+                collect(choice, root, &join(path, &format!("{key}[{at}]")), depth + 1, allowed)
             }),
         };
     }

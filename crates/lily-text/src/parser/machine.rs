@@ -13,7 +13,8 @@ use crate::json::Value;
 const THINK_OPEN: &str = "<think>";
 const THINK_CLOSE: &str = "</think>";
 
-/// Reads a model's text in any pieces; see the [module](super) for the format.
+/// Reads a model's text in any pieces; see the [module](super) for the format. A clone goes its own way from where it was
+/// made, and costs little at the beginning of a text.
 #[derive(Debug, Clone)]
 pub struct MessageParser {
     tools: Tools,
@@ -101,6 +102,11 @@ impl MessageParser {
     pub fn exact(start: Start, tools: &[Value], text_first: bool) -> Self {
         let exact = Exact { text_first, free_thinking: start == Start::Thinking };
         MessageParser { exact: Some(exact), ..MessageParser::new(start, tools) }
+    }
+
+    /// True if the text is searched for calls.
+    pub fn reads_calls(&self) -> bool {
+        !self.tools.is_empty() && !matches!(self.state, State::Raw)
     }
 
     /// True while the model is thinking.

@@ -2,14 +2,20 @@
 
 use super::literal::parse_literal;
 use crate::json::Value;
+use crate::pointer;
+use std::collections::HashSet;
+use std::sync::Arc;
 
-/// How many `$ref`, `anyOf` and the like are followed.
+/// How many schemas are looked through for a parameter.
 const MAX_STEPS: usize = 16;
 
-/// The tools of a request.
+/// How many schemas are looked at for the types of a parameter.
+const MAX_SCHEMAS: usize = 1024;
+
+/// The tools of a request; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tools {
-    tools: Vec<(String, Value)>,
+    tools: Arc<[(String, Value)]>,
 }
 
 impl Tools {
@@ -38,17 +44,33 @@ impl Tools {
     }
 
     pub(super) fn declares_parameter(&self, tool: &str, parameter: &str) -> bool {
-        self.schema(tool).and_then(|schema| schema.get("properties")?.get(parameter)).is_some()
+        self.schema(tool).and_then(|schema| property(parameter, schema)).is_some()
     }
 
     /// The types of a parameter; one that is not declared is a string.
     pub(super) fn types(&self, tool: &str, parameter: &str) -> Types {
-        let Some(schema) = self.schema(tool) else { return Types::STRING };
-        match schema.get("properties").and_then(|properties| properties.get(parameter)) {
-            Some(property) => types_of(property, schema, MAX_STEPS),
+        let Some(root) = self.schema(tool) else { return Types::STRING };
+        match property(parameter, root) {
+            Some(schema) => types_of(schema, root),
             None => Types::STRING,
         }
     }
+}
+
+/// The schema of a property: of a root itself, or of what it is made of.
+fn property<'a>(name: &str, root: &'a Value) -> Option<&'a Value> {
+    let mut open = vec![root];
+    for _ in 0..MAX_STEPS {
+        let schema = open.pop()?;
+        let own = schema.get("properties").and_then(|properties| properties.get(name));
+        if own.is_some() {
+            return own;
+        }
+        let parts = schema.get("allOf").and_then(Value::as_array).unwrap_or_default();
+        open.extend(parts.iter().take(MAX_STEPS).rev());
+        open.extend(schema.get("$ref").and_then(Value::as_str).and_then(|target| resolve(target, root)));
+    }
+    None
 }
 
 /// A set of JSON types.
@@ -160,13 +182,23 @@ fn is_finite(value: &Value) -> bool {
     }
 }
 
-fn types_of(schema: &Value, root: &Value, steps: usize) -> Types {
-    if steps == 0 || schema.as_object().is_none() {
-        return Types::ANY;
+/// The types that a schema allows: those of everything that it may be.
+fn types_of(schema: &Value, root: &Value) -> Types {
+    let (mut types, mut open, mut seen) = (Types::NONE, vec![schema], HashSet::new());
+    while let Some(schema) = open.pop() {
+        if seen.insert(std::ptr::from_ref(schema)) {
+            types = types.with(own_types(schema, root, &mut open));
+        }
+        if seen.len() > MAX_SCHEMAS {
+            return Types::ANY;
+        }
     }
-    let union = |schemas: &[Value]| {
-        schemas.iter().map(|schema| types_of(schema, root, steps - 1)).fold(Types::NONE, Types::with)
-    };
+    if types == Types::NONE { Types::ANY } else { types }
+}
+
+/// The types that a schema allows by itself; what it may be is added to `open`.
+fn own_types<'a>(schema: &'a Value, root: &'a Value, open: &mut Vec<&'a Value>) -> Types {
+    let list = |key: &str| schema.get(key).and_then(Value::as_array);
     let mut types = match schema.get("type") {
         Some(Value::String(name)) => Types::named(name),
         Some(Value::Array(names)) => {
@@ -176,12 +208,13 @@ fn types_of(schema: &Value, root: &Value, steps: usize) -> Types {
     };
     if types == Types::NONE {
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-            types = resolve(target, root).map_or(Types::ANY, |schema| types_of(schema, root, steps - 1));
-        } else if let Some(choices) = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array()) {
-            types = union(choices);
-        } else if let Some([only]) = schema.get("allOf").and_then(Value::as_array) {
-            types = types_of(only, root, steps - 1);
-        } else if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+            let Some(target) = resolve(target, root) else { return Types::ANY };
+            open.push(target);
+        } else if let Some(choices) = list("anyOf").or(list("oneOf")) {
+            open.extend(choices);
+        } else if let Some([only]) = list("allOf") {
+            open.push(only);
+        } else if let Some(values) = list("enum") {
             types = values.iter().map(Types::of).fold(Types::NONE, Types::with);
         } else if let Some(value) = schema.get("const") {
             types = Types::of(value);
@@ -189,21 +222,24 @@ fn types_of(schema: &Value, root: &Value, steps: usize) -> Types {
             types = Types::OBJECT;
         } else if schema.get("items").is_some() {
             types = Types::ARRAY;
+        } else {
+            return Types::ANY;
         }
     }
-    if types == Types::NONE {
-        return Types::ANY;
-    }
-    if schema.get("nullable").and_then(Value::as_bool) == Some(true) {
-        types.with(Types::NULL)
-    } else {
-        types
+    match schema.get("nullable") {
+        Some(Value::Bool(true)) => types.with(Types::NULL),
+        _ => types,
     }
 }
 
-/// A schema within the root: `#/$defs/Name`.
+/// What a reference within the root leads to (`#/$defs/Name`, `#`).
 fn resolve<'a>(target: &str, root: &'a Value) -> Option<&'a Value> {
-    target.strip_prefix("#/")?.split('/').try_fold(root, |schema, key| schema.get(key))
+    let steps = pointer::steps(target)?;
+    let found = steps.iter().try_fold(root, |value, step| match value {
+        Value::Array(items) => items.get(pointer::index(step)?),
+        value => value.get(step),
+    });
+    found.or_else(|| (target == "#/").then_some(root))
 }
 
 #[cfg(test)]
@@ -264,5 +300,41 @@ mod tests {
     fn references_in_a_circle_end() {
         let tool = r##"{"name": "f", "parameters": {"properties": {"p": {"$ref": "#/properties/p"}}}}"##;
         assert_eq!(Tools::new(&[Value::parse(tool).unwrap()]).types("f", "p"), Types::ANY);
+        let tool = r##"{"name": "f", "parameters": {"$ref": "#", "allOf": [{"$ref": "#"}, {"$ref": "#"}, {"$ref": "#"}]}}"##;
+        assert_eq!(Tools::new(&[Value::parse(tool).unwrap()]).types("f", "p"), Types::STRING);
+    }
+
+    /// What a schema may be multiplies with every step; looking at it does not.
+    #[test]
+    fn choices_of_choices() {
+        let choices = format!(
+            r##"{{"anyOf": [{}{{"type": "integer"}}]}}"##,
+            r##"{"$ref": "#/properties/p"},"##.repeat(100)
+        );
+        let tool = format!(r#"{{"name": "f", "parameters": {{"properties": {{"p": {choices}}}}}}}"#);
+        assert_eq!(Tools::new(&[Value::parse(&tool).unwrap()]).types("f", "p"), Types::INTEGER);
+    }
+
+    /// Parameters are found where a generator of schemas puts them.
+    #[test]
+    fn schemas_that_refer_to_their_parameters() {
+        let properties = r##""properties": {"n": {"type": "integer"}, "next": {"$ref": "#"}, "same": {"$ref": "#/definitions/A~1B%20C/properties/n"}}"##;
+        for parameters in [
+            format!(
+                r##"{{"$ref": "#/definitions/A~1B%20C", "definitions": {{"A/B C": {{"type": "object", {properties}}}}}}}"##
+            ),
+            format!(
+                r##"{{"allOf": [{{}}, {{"$ref": "#/definitions/A~1B C"}}], "type": "object", "definitions": {{"A/B C": {{"type": "object", {properties}}}}}}}"##
+            ),
+        ] {
+            let tools =
+                Tools::new(&[
+                    Value::parse(&format!(r#"{{"name": "f", "parameters": {parameters}}}"#)).unwrap()
+                ]);
+            assert_eq!(tools.types("f", "n"), Types::INTEGER, "{parameters}");
+            assert_eq!(tools.types("f", "next"), Types::OBJECT, "{parameters}");
+            assert_eq!(tools.types("f", "same"), Types::INTEGER, "{parameters}");
+            assert!(tools.declares_parameter("f", "n") && !tools.declares_parameter("f", "o"));
+        }
     }
 }

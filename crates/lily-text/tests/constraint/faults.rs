@@ -25,7 +25,7 @@ fn faults_name_their_place() {
             r#"{"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=x)"}}}"#,
             "properties.a",
         ),
-        (r##"{"$ref": "#/$defs/none"}"##, ""),
+        (r##"{"$ref": "#/$defs/none"}"##, "$ref"),
         (r#"{"type": "object", "properties": {"a": {"uniqueItems": true}}}"#, "properties.a"),
         (r#"{"anyOf": [{"type": "string"}, {"type": "object", "if": {}}]}"#, "anyOf[1]"),
         (r#"{"type": "object", "required": 3}"#, ""),

@@ -3,5 +3,6 @@
 mod answers;
 mod calls;
 mod faults;
+mod references;
 mod speed;
 mod walk;
