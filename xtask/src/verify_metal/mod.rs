@@ -15,6 +15,10 @@ use std::{
 
 /// Tests of kernels that are written for CUDA alone.
 const CUDA_ALONE: [&str; 4] = ["wgmma", "tensor_cores", "chunked_matrix_form", "one_expert_for_all_rows"];
+/// Tests of kernels that are written with Metal 4's tensor operations.
+const TENSOR: &str = "tensor_operations";
+/// How a device that has them says so.
+const TENSOR_TIER: &str = "metal4-tensor";
 /// Validation by the system of every call and every access, for the parts that are not measured.
 const VALIDATION: [(&str, &str); 2] = [("MTL_DEBUG_LAYER", "1"), ("MTL_SHADER_VALIDATION", "1")];
 
@@ -41,7 +45,10 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: &Options, out: &mut impl Write) -> Result<bool> {
     let mut report = Report::new(&options.device);
     report.push(machine::describe(), out)?;
-    for part in parts(options) {
+    let device = part::run(root, &device_part(options, "device", "machine"));
+    let tensor = device.output.contains(TENSOR_TIER);
+    report.push(device, out)?;
+    for part in parts(options, tensor) {
         report.push(part::run(root, &part), out)?;
     }
     let path = root.join(&options.out);
@@ -58,12 +65,9 @@ fn device_part(options: &Options, name: &str, what: &str) -> Part {
     part
 }
 
-/// Everything, in the order in which it is most useful when one fails.
-fn parts(options: &Options) -> Vec<Part> {
-    let mut parts = vec![
-        device_part(options, "device", "machine"),
-        device_part(options, "every kernel compiles", "kernels"),
-    ];
+/// Everything about a device that is there, in the order in which it is most useful when one fails.
+fn parts(options: &Options, tensor: bool) -> Vec<Part> {
+    let mut parts = vec![device_part(options, "every kernel compiles", "kernels")];
     let mut kernels =
         Part::cargo("kernel tests", &["test", "--release", "-p", "lily-gpu", "--test", "kernels"]);
     kernels.features(&format!("{},device-tests", options.device)).args(&["--"]);
@@ -71,7 +75,11 @@ fn parts(options: &Options) -> Vec<Part> {
         CUDA_ALONE.iter().for_each(|name| {
             kernels.args(&["--skip", name]);
         });
-        kernels.skips(format!("tests of kernels that are written for CUDA alone: {}", CUDA_ALONE.join(", ")));
+        kernels.skips(format!("kernels that are written for CUDA alone: {}", CUDA_ALONE.join(", ")));
+        if !tensor {
+            kernels.args(&["--skip", TENSOR]);
+            kernels.skips(format!("tensor operations, which this machine has not: {TENSOR}"));
+        }
     }
     let mut goldens =
         Part::cargo("nano's goldens", &["test", "--release", "-p", "lily-gpu", "--test", "parity"]);
@@ -119,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_part_names_the_device() {
-        for part in parts(&options(&["--model", "folder", "--validate"])) {
+        for part in parts(&options(&["--model", "folder", "--validate"]), true) {
             let command = part.to_string();
             assert!(
                 command.contains("LILY_TEST_DEVICE=metal") || command.contains("--backend metal"),
@@ -133,13 +141,19 @@ mod tests {
     #[test]
     fn what_is_measured_can_be_left_out() {
         let names = |options: &Options| -> Vec<String> {
-            parts(options).iter().map(|part| part.name().to_owned()).collect()
+            parts(options, false).iter().map(|part| part.name().to_owned()).collect()
         };
         assert_eq!(
             names(&options(&["--quick"])),
-            ["device", "every kernel compiles", "kernel tests", "nano's goldens"]
+            ["every kernel compiles", "kernel tests", "nano's goldens"]
         );
         assert!(names(&options(&["--model", "x"])).contains(&"the model's speed".to_owned()));
+    }
+
+    #[test]
+    fn tensor_operations_are_tested_where_they_are() {
+        let kernels = |tensor| parts(&options(&[]), tensor)[1].to_string();
+        assert!(!kernels(true).contains(TENSOR) && kernels(false).contains("--skip tensor_operations"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) struct Part {
     name: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    skips: Option<String>,
+    skips: Vec<String>,
 }
 
 /// How a part went.
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) passed: bool,
     pub(super) took: Duration,
     /// What was left out, in words.
-    pub(super) skips: Option<String>,
+    pub(super) skips: Vec<String>,
     /// The end of what it printed.
     pub(super) output: String,
 }
@@ -37,7 +37,7 @@ impl Part {
     /// `cargo ARGUMENTS`.
     pub(super) fn cargo(name: &str, arguments: &[&str]) -> Self {
         let mut part =
-            Self { name: name.to_owned(), arguments: Vec::new(), environment: Vec::new(), skips: None };
+            Self { name: name.to_owned(), arguments: Vec::new(), environment: Vec::new(), skips: Vec::new() };
         part.args(arguments);
         part
     }
@@ -72,7 +72,7 @@ impl Part {
 
     /// Says what it leaves out.
     pub(super) fn skips(&mut self, words: String) {
-        self.skips = Some(words);
+        self.skips.push(words);
     }
 }
 

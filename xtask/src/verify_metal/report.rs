@@ -43,7 +43,7 @@ impl fmt::Display for Report {
         writeln!(f, "| part | result | seconds | left out |\n|---|---|---|---|")?;
         for outcome in &self.outcomes {
             let (verdict, seconds) = (verdict(outcome), outcome.took.as_secs_f64());
-            let skips = outcome.skips.as_deref().unwrap_or("");
+            let skips = outcome.skips.join("; ");
             writeln!(f, "| {} | {verdict} | {seconds:.0} | {skips} |", outcome.name)?;
         }
         for outcome in &self.outcomes {

@@ -21,9 +21,10 @@ fn device() -> &'static Arc<dyn Device> {
 impl Kernel {
     pub(crate) fn new(file: &str, constants: &[(&str, i64)]) -> Self {
         let specialisation = Specialisation::named(file, constants).unwrap_or_else(|error| panic!("{error}"));
-        let platform = device().platform();
-        let serves = platform != Platform::Metal || !specialisation.file().cuda_only;
-        assert!(serves, "{file} is written for CUDA alone: --skip this test");
+        let (file, platform) = (specialisation.file(), device().platform());
+        let elsewhere = (file.cuda_only && platform == Platform::Metal)
+            || (file.metal_only && platform == Platform::Cuda);
+        assert!(!elsewhere, "{} is written for another platform: --skip this test", file.name);
         Self(specialisation)
     }
 
