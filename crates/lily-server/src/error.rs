@@ -101,7 +101,7 @@ impl ApiError {
     pub(crate) fn from_submit(error: &SubmitError, retry_after: Duration) -> Self {
         match error {
             SubmitError::Sampling(error) => Self::invalid(error.field, &error.reason),
-            SubmitError::EmptyPrompt => Self::bad_request("the prompt is empty"),
+            SubmitError::EmptyPrompt => Self::invalid("prompt", "is empty"),
             SubmitError::PromptTooLong { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::bad_request(error.to_string()) }
             }

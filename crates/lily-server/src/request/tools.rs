@@ -3,6 +3,7 @@
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use lily_text::json::Value;
+use std::collections::HashMap;
 
 /// Whether the model may, must or must not call tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(crate) struct Tool {
     pub(crate) strict: bool,
     /// Where its schema stands in the request.
     pub(crate) schema_path: String,
+    /// Where its name stands in the request.
+    name_path: String,
 }
 
 impl Tool {
@@ -38,14 +41,15 @@ impl Tool {
         let legible = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '<' | '>');
         if name.is_empty() || name.len() > 256 || !name.chars().all(legible) {
             let reason = "must have 1 to 256 bytes and no blanks, control characters, < or >";
-            return Err(ApiError::invalid(path, reason));
+            return Err(ApiError::invalid(&path, reason));
         }
         function.string("description")?;
         let schema_path = function.at(schema);
         if let Some(parameters) = function.get(schema).filter(|value| value.as_object().is_none()) {
             return Err(wrong(&schema_path, "an object", parameters));
         }
-        Ok(Self { wire, strict: function.boolean("strict")?.unwrap_or(false), schema_path })
+        let strict = function.boolean("strict")?.unwrap_or(false);
+        Ok(Self { wire, strict, schema_path, name_path: path })
     }
 
     /// The function's name.
@@ -73,9 +77,24 @@ pub(crate) fn read_list(
     if tools.len() > most {
         return Err(ApiError::invalid("tools", format_args!("at most {most} tools are taken")));
     }
-    let mut known = Vec::new();
+    let mut known: Vec<Tool> = Vec::new();
+    let mut names: HashMap<String, usize> = HashMap::new();
     for (index, tool) in tools.into_iter().enumerate() {
-        known.extend(read(Fields::new(&format!("tools[{index}]"), tool.clone())?, tool)?);
+        let Some(tool) = read(Fields::new(&format!("tools[{index}]"), tool.clone())?, tool)? else {
+            continue;
+        };
+        // A call says a name, and nothing of which tool it means; the same tool twice is one.
+        match names.get(tool.name()).map(|at| &known[*at]) {
+            Some(other) if other.wire != tool.wire => {
+                let reason = "is the name of an earlier tool, which is another one";
+                return Err(ApiError::invalid(tool.name_path, reason));
+            }
+            Some(_) => {}
+            None => {
+                names.insert(tool.name().to_owned(), known.len());
+                known.push(tool);
+            }
+        }
     }
     Ok(known)
 }

@@ -82,6 +82,63 @@ async fn one_call_at_a_time() {
     app.idle().await;
 }
 
+/// A call says a name and no more: two tools of one name are told, the same tool twice is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_of_one_name() {
+    let app = app("</think>\n\nHello.");
+    let tool = |name: &str, kind: &str| {
+        let parameters = json!({"type": "object", "properties": {"a": {"type": kind}}});
+        json!({"name": name, "parameters": parameters})
+    };
+    let nested = |tool: &Value| json!({"type": "function", "function": tool});
+    let flat = |tool: &Value| with(tool, &json!({"type": "function"}));
+    let anthropic = |tool: &Value| json!({"name": tool["name"], "input_schema": tool["parameters"]});
+    let tools = [tool("f", "string"), tool("g", "string"), tool("f", "integer")];
+    for (path, body, tools, name) in [
+        ("/v1/chat/completions", request(), json!(tools.each_ref().map(nested)), "tools[2].function.name"),
+        ("/v1/responses", json!({"input": "Hi"}), json!(tools.each_ref().map(flat)), "tools[2].name"),
+        ("/v1/messages", request(), json!(tools.each_ref().map(anthropic)), "tools[2].name"),
+    ] {
+        let reply = app.post(path, &with(&body, &json!({"tools": tools}))).await;
+        assert_eq!(reply.status, 400, "{path}: {}", reply.body);
+        assert!(
+            reply.error().starts_with(&format!("{name}: is the name of an earlier tool")),
+            "{}",
+            reply.error()
+        );
+        let same = json!({"tools": [tools[0], tools[1], tools[0]]});
+        let reply = app.post(path, &with(&body, &same)).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+    }
+}
+
+/// An answer that ends behind its one call has been ended like any other: its usage is exact, and nothing was cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_and_its_usage() {
+    let app = app(TWO_CALLS);
+    let chat = with(&request(), &json!({"parallel_tool_calls": false, "logprobs": true}));
+    let mut tokens = 0;
+    for cached in [false, true] {
+        let whole = app.chat(&chat).await.json();
+        let usage = &whole["usage"];
+        tokens = whole["choices"][0]["logprobs"]["content"].as_array().expect("entries").len();
+        assert_eq!(usage["completion_tokens"], tokens, "{usage}");
+        assert_eq!(
+            usage["prompt_tokens_details"]["cached_tokens"].as_u64().is_some_and(|count| count > 0),
+            cached
+        );
+        app.idle().await;
+    }
+    let last = json!({"stream": true, "stream_options": {"include_usage": true}, "max_tokens": tokens});
+    let stream = app.chat(&with(&chat, &last)).await;
+    assert_eq!(stream.finish_reasons(), ["tool_calls"], "also where the limit is just there");
+    let usage = &stream.chunks().pop().expect("usage")["usage"];
+    assert_eq!(usage["completion_tokens"], tokens);
+    app.idle().await;
+    let metrics = app.engine.metrics();
+    assert_eq!((metrics.finished, metrics.cancelled), (3, 0), "{metrics:?}");
+}
+
 /// The official client of messages puts calls together from pieces of JSON.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_in_a_stream_of_messages() {
