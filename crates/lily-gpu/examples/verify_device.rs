@@ -107,7 +107,7 @@ fn bandwidth(device: &dyn Device) -> Outcome<()> {
     let to = device.allocate(bytes, "bandwidth, to")?.whole();
     device.zero(&from)?;
     let settle = || device.download(&to.slice(0, 4), &mut [0; 4]);
-    let copy = rounds(|| {
+    let copy = rounds(device, || {
         device.copy(&from, &to)?;
         Ok(settle()?)
     })?;
@@ -128,27 +128,32 @@ fn bandwidth(device: &dyn Device) -> Outcome<()> {
         .param("stride", 0_u32)
         .label("bandwidth");
     let program = device.prepare(&recorder.finish()?, Pass::Serial)?;
-    let read = rounds(|| Ok(device.wait(device.submit(&program)?)?))?;
+    let read = rounds(device, || Ok(device.wait(device.submit(&program)?)?))?;
     tell("a product with one row, read", bytes, &read);
     Ok(())
 }
 
-/// Times after one round that does not count, sorted.
-fn rounds(mut run: impl FnMut() -> Outcome<()>) -> Outcome<Vec<Duration>> {
+/// Times after one round that does not count, sorted, and the device's own time of all of them, if it tells.
+fn rounds(
+    device: &dyn Device,
+    mut run: impl FnMut() -> Outcome<()>,
+) -> Outcome<(Vec<Duration>, Option<Duration>)> {
     run()?;
     let mut times = Vec::with_capacity(ROUNDS);
+    let before = device.busy();
     for _ in 0..ROUNDS {
         let start = Instant::now();
         run()?;
         times.push(start.elapsed());
     }
+    let busy = device.busy().zip(before).map(|(after, before)| after - before);
     times.sort_unstable();
-    Ok(times)
+    Ok((times, busy))
 }
 
-fn tell(what: &str, bytes: usize, times: &[Duration]) {
-    let speed = |time: &Duration| bytes as f64 / time.as_secs_f64() / 1e9;
-    if let (Some(best), Some(worst)) = (times.first(), times.last()) {
+fn tell(what: &str, bytes: usize, (times, busy): &(Vec<Duration>, Option<Duration>)) {
+    let speed = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+    if let (Some(&best), Some(&worst)) = (times.first(), times.last()) {
         println!(
             "{what}: {:.1} GB/s, {:.1} in the slowest of {} rounds ({} MB)",
             speed(best),
@@ -156,5 +161,8 @@ fn tell(what: &str, bytes: usize, times: &[Duration]) {
             times.len(),
             bytes >> 20
         );
+    }
+    if let Some(busy) = busy {
+        println!("  by the device's own clock: {:.1} GB/s", speed(*busy / ROUNDS as u32));
     }
 }

@@ -12,7 +12,11 @@ use crate::{
     },
 };
 use lily_kernels::Signature;
-use objc2::{available, rc::Retained, runtime::ProtocolObject};
+use objc2::{
+    available,
+    rc::{Retained, autoreleasepool},
+    runtime::ProtocolObject,
+};
 use objc2_foundation::{NSError, NSString};
 use objc2_metal::{
     MTLCompileOptions, MTLComputePipelineDescriptor, MTLComputePipelineState, MTLDevice, MTLFunction,
@@ -58,6 +62,11 @@ impl Compiler {
 
     /// The pipeline of an entry point, checked against what the kernel wants.
     pub(super) fn pipeline(&self, key: &str, source: &str, wanted: &Signature) -> Result<Pipeline, GpuError> {
+        // The pool's threads have no autorelease pool of their own.
+        autoreleasepool(|_| self.made_from(key, source, wanted))
+    }
+
+    fn made_from(&self, key: &str, source: &str, wanted: &Signature) -> Result<Pipeline, GpuError> {
         let start = std::time::Instant::now();
         let wrong = |what: String| GpuError::Kernel { kernel: format!("{} of {key}", wanted.entry), what };
         let library = self.library(key, source)?;

@@ -2,7 +2,11 @@
 
 use super::commands::Queue;
 use crate::device::metal::heartbeat::Heartbeat;
-use objc2::{available, rc::Retained, runtime::ProtocolObject};
+use objc2::{
+    available,
+    rc::{Retained, autoreleasepool},
+    runtime::ProtocolObject,
+};
 use objc2_metal::{MTLAllocation, MTLBuffer, MTLDevice, MTLResidencySet, MTLResidencySetDescriptor};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -44,7 +48,7 @@ impl Residency {
         let beat = move || {
             let set = beaten.lock().unwrap_or_else(PoisonError::into_inner);
             commit(&set, &dirty);
-            set.0.requestResidency();
+            autoreleasepool(|_| set.0.requestResidency());
         };
         let heartbeat =
             Heartbeat::start(beat).inspect_err(|error| tracing::warn!("no heartbeat: {error}")).ok();
