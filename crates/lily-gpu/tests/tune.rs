@@ -12,7 +12,7 @@ use lily_gpu::{
 use lily_kernels::{Platform, Specialisation};
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -44,11 +44,15 @@ struct Still {
     odd: &'static str,
     missing: &'static str,
     was_odd: AtomicBool,
+    /// Launches of each recording that was prepared.
+    prepared: Mutex<Vec<usize>>,
 }
 
 impl Still {
     fn new(odd: &'static str, missing: &'static str) -> Arc<Self> {
-        Arc::new(Self { dry: DryDevice::new(Platform::Cuda), odd, missing, was_odd: AtomicBool::new(false) })
+        let dry = DryDevice::new(Platform::Cuda);
+        let (was_odd, prepared) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { dry, odd, missing, was_odd, prepared })
     }
 }
 
@@ -98,6 +102,7 @@ impl Device for Still {
         self.dry.run(recording, pass)
     }
     fn prepare(&self, recording: &Recording, pass: Pass) -> Result<Program, GpuError> {
+        self.prepared.lock().expect("no panic").push(recording.dispatches().len());
         self.dry.prepare(recording, pass)
     }
     fn submit(&self, program: &Program) -> Result<Ticket, GpuError> {
@@ -199,15 +204,27 @@ fn later_models_take_what_was_kept() {
     assert_eq!(later.shapes().scan.lanes, 16);
 }
 
-/// The real clock prepares a recording once and replays it.
+/// The real clock prepares what it times, of either phase, and replays it.
 #[test]
 fn the_clock_of_a_device() {
-    let (folder, device) = (tempfile::tempdir().expect("a folder"), Still::new("nothing", "nothing"));
+    let device = Still::new("nothing", "nothing");
     let model = model(device.clone());
     let mut clock = DeviceClock::new(Pass::Concurrent);
-    let (found, reports) = tuned(&model, &options(&[Slot::Gdn]), &mut clock);
-    assert!(reports[0].tried.iter().all(|tried| !tried.median.is_zero()), "{reports:?}");
-    found.store(folder.path(), &*device, &model.config).expect("kept");
+    let (_, reports) = tuned(&model, &options(&[Slot::Gdn, Slot::Scan]), &mut clock);
+    for report in &reports {
+        assert!(report.tried.iter().all(|tried| !tried.median.is_zero()), "{report:?}");
+    }
+    let prepared = device.prepared.lock().expect("no panic").clone();
+    // A step and a chunk of nano have different numbers of launches: none stands in for the other.
+    let [steps, chunks] =
+        [prepared.first(), prepared.last()].map(|one| *one.expect("something was prepared"));
+    assert_ne!(steps, chunks);
+    let wanted = |slot: Slot, launches| {
+        let found = prepared.iter().filter(|&&one| one == launches).count();
+        assert!(found >= slot.alternatives().len(), "{slot}: {found} prepared of {prepared:?}");
+    };
+    wanted(Slot::Gdn, steps);
+    wanted(Slot::Scan, chunks);
 }
 
 #[cfg(feature = "emulator")]
@@ -221,9 +238,9 @@ mod emulated {
     fn alternatives_compute_the_same() {
         let model = model(Arc::new(EmulatorDevice::new(Checks::Bounds)));
         let slots = [Slot::Short, Slot::ExpertsIn, Slot::ExpertsOut, Slot::Gdn, Slot::Attention, Slot::Scan];
-        let slow = |_: &Shapes| 1.0;
-        let options = Options { distance: 1e-3, ..options(&slots) };
-        let (found, reports) = tuned(&model, &options, &mut Scripted(slow));
+        let alike = |_: &Shapes| 1.0;
+        let options = Options { distance: 1e-3, time: Duration::from_secs(3600), ..options(&slots) };
+        let (found, reports) = tuned(&model, &options, &mut Scripted(alike));
         assert_eq!(found.winners, []);
         for report in reports {
             for tried in &report.tried {

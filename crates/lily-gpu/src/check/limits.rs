@@ -70,9 +70,18 @@ pub(super) fn check(dispatch: &Dispatch, rules: &Rules, faults: &mut Vec<Fault>)
                 "its text does not say how much threadgroup memory it takes".to_owned(),
             ),
         }
-        if file.is_none_or(|file| file.cuda_only) {
-            fault(FaultKind::Foreign, format!("{} is written for CUDA", dispatch.kernel.key()));
-        }
+    }
+    // The emulator runs overrides of either language.
+    let written_for = file.and_then(|file| match (file.cuda_only, file.metal_only) {
+        (true, _) => Some(Platform::Cuda),
+        (_, true) => Some(Platform::Metal),
+        _ => None,
+    });
+    let foreign =
+        written_for.filter(|&other| other != rules.platform && rules.platform != Platform::Emulator);
+    if file.is_none() || foreign.is_some() {
+        let language = foreign.map_or("nothing known", Platform::name);
+        fault(FaultKind::Foreign, format!("{} is written for {language}", dispatch.kernel.key()));
     }
     if dispatch.params.len() > rules.parameters {
         let what = format!("{} bytes of parameters, at most {}", dispatch.params.len(), rules.parameters);

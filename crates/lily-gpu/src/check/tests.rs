@@ -229,6 +229,13 @@ fn what_the_family_does_not_have() {
     let foreign = kernel("gemv_tensor", &[("K", 2048)], "gemv");
     let found = faults_of(&alone(&foreign, [1, 1, 1]), rules());
     assert_eq!(found, [FaultKind::ThreadgroupMemory, FaultKind::Foreign]);
+    let cuda = Rules { platform: lily_kernels::Platform::Cuda, ..rules() };
+    assert_eq!(faults_of(&alone(&foreign, [1, 1, 1]), cuda), []);
+    let foreign = kernel("gemm_tensor", &[("K", 2048)], "gemm");
+    let mut one_row = alone(&foreign, [1, 1, 1]);
+    one_row.params = [1_u32, 64, 2048, 64, 0].map(u32::to_le_bytes).concat();
+    assert_eq!(faults_of(&one_row, rules()), []);
+    assert_eq!(faults_of(&one_row, cuda), [FaultKind::Foreign]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! How long a recording takes.
 
+use super::probe::same;
 use crate::{Device, GpuError, Pass, Program, Recording, shapes::Shapes};
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,12 @@ const MOST_REPLAYS: u32 = 64;
 #[derive(Default)]
 pub struct DeviceClock {
     pass: Pass,
-    /// What was timed last, best and candidate in turns: preparing is not replaying.
-    prepared: Vec<(Shapes, Program, u32)>,
+    /// What was timed last, the newest at the end: preparing is not replaying. With how often a round replays it.
+    prepared: Vec<(Recording, Program, u32)>,
 }
+
+/// Recordings that stay prepared: best and candidate are timed in turns.
+const PREPARED: usize = 2;
 
 impl DeviceClock {
     /// With launches that overlap in this way.
@@ -45,28 +49,32 @@ impl DeviceClock {
         last.map_or(Ok(()), |last| device.wait(last))?;
         Ok(start.elapsed() / replays.max(1))
     }
+
+    /// Prepares a recording, warms it up and finds out how long it takes.
+    fn prepare(&self, device: &dyn Device, recording: &Recording) -> Result<(Program, u32), GpuError> {
+        let program = device.prepare(recording, self.pass)?;
+        Self::replay(device, &program, 2)?;
+        let once = Self::replay(device, &program, 2)?.max(Duration::from_nanos(1));
+        let replays = ROUND.as_nanos() / once.as_nanos();
+        Ok((program, replays.clamp(1, u128::from(MOST_REPLAYS)) as u32))
+    }
 }
 
 impl Clock for DeviceClock {
-    fn time(
-        &mut self,
-        device: &dyn Device,
-        recording: &Recording,
-        shapes: &Shapes,
-    ) -> Result<Duration, GpuError> {
-        if let Some((_, program, replays)) = self.prepared.iter().find(|(known, ..)| known == shapes) {
-            return Self::replay(device, program, *replays);
-        }
-        let program = device.prepare(recording, self.pass)?;
-        // Warm, and know how long it takes.
-        Self::replay(device, &program, 2)?;
-        let once = Self::replay(device, &program, 2)?.max(Duration::from_nanos(1));
-        let replays = (ROUND.as_nanos() / once.as_nanos()).clamp(1, u128::from(MOST_REPLAYS)) as u32;
-        let time = Self::replay(device, &program, replays)?;
-        if self.prepared.len() == 2 {
+    fn time(&mut self, device: &dyn Device, recording: &Recording, _: &Shapes) -> Result<Duration, GpuError> {
+        let known = self.prepared.iter().position(|(known, ..)| same(known, recording));
+        let entry = match known {
+            Some(at) => self.prepared.remove(at),
+            None => {
+                let (program, replays) = self.prepare(device, recording)?;
+                (recording.clone(), program, replays)
+            }
+        };
+        let time = Self::replay(device, &entry.1, entry.2);
+        if self.prepared.len() == PREPARED {
             self.prepared.remove(0);
         }
-        self.prepared.push((*shapes, program, replays));
-        Ok(time)
+        self.prepared.push(entry);
+        time
     }
 }

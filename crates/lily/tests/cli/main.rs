@@ -13,4 +13,5 @@ mod serve;
 #[cfg(unix)]
 mod terminal;
 mod top;
+mod tune;
 mod usage;

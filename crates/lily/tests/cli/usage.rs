@@ -6,7 +6,7 @@ use std::{io::Read, process::Stdio};
 #[test]
 fn help_names_every_command() {
     let alone = done::<&str>([]).success();
-    for command in ["chat", "run", "serve", "info", "render", "bench", "eval", "parse", "top"] {
+    for command in ["chat", "run", "serve", "info", "render", "bench", "eval", "parse", "top", "tune"] {
         assert!(alone.stdout.contains(command), "{command}");
         let help = done([command, "--help"]).success();
         assert!(
@@ -45,6 +45,10 @@ fn wrong_usage_is_code_2_and_says_why() {
         (&["parse", "--request", "a", "--tools", "b"], "--tools"),
         (&["top", "https://example.org"], "https"),
         (&["top", "--interval", "0"], "0.1"),
+        (&["tune", "--only", "tile"], "tiles"),
+        (&["tune", "--margin", "100"], "below 100"),
+        (&["tune", "--rounds", "2"], "3"),
+        (&["tune", "--reset", "--dry-run"], "--dry-run"),
     ];
     for (args, words) in cases {
         let done = done(*args);
