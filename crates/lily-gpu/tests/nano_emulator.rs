@@ -15,8 +15,12 @@ fn nano() -> Checkpoint {
 }
 
 fn backend(checkpoint: &Checkpoint) -> GpuBackend {
+    on(EmulatorDevice::new(Checks::Full), checkpoint)
+}
+
+fn on(device: EmulatorDevice, checkpoint: &Checkpoint) -> GpuBackend {
     let options = GpuOptions { max_context: Some(1024), prefill_chunk: Some(64), ..GpuOptions::default() };
-    GpuBackend::new(Arc::new(EmulatorDevice::new(Checks::Full)), checkpoint, &options).unwrap()
+    GpuBackend::new(Arc::new(device), checkpoint, &options).unwrap()
 }
 
 fn tokens(count: u32) -> Vec<TokenId> {
@@ -85,4 +89,19 @@ fn a_chunk_agrees_with_the_oracle_and_steps_go_on_from_it() {
     assert_eq!(again.position(), prompt.len());
     let repeated: Vec<Vec<f32>> = rest.iter().map(|&token| step(&mut backend, &mut again, token)).collect();
     assert_eq!(repeated, found[prompt.len()..]);
+}
+
+/// The prefill plan of an M5.
+#[test]
+fn a_chunk_on_tensor_operations_agrees_with_the_oracle() {
+    let (checkpoint, tokens) = (nano(), tokens(19));
+    let mut backend = on(EmulatorDevice::tensor(Checks::Full), &checkpoint);
+    backend.trace_experts();
+    let mut state = backend.new_state().unwrap();
+    let mut found: Vec<Vec<f32>> = Vec::new();
+    let mut each = |_: usize, row: &[f32]| found.push(row.to_vec());
+    backend.prefill(&mut state, &tokens, LogitsWanted::Each(&mut each)).unwrap();
+    let distance = distance(&found, &oracle(&checkpoint, &mut backend, &tokens));
+    eprintln!("a chunk on tensor operations: {distance:.2e}");
+    assert!(distance <= 3e-2, "{distance:.2e}");
 }

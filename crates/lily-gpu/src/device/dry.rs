@@ -7,7 +7,10 @@ use crate::{
     Buffer, GpuError, Kernel, Recording, View,
     check::{AppleGpu, Checker, Rules},
 };
-use lily_kernels::{Platform, Specialisation};
+use lily_kernels::{
+    MetalTier, Platform, Specialisation,
+    metal_tier::{MetalMachine, TensorProbe},
+};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -20,6 +23,7 @@ use std::{
 pub struct DryDevice {
     platform: Platform,
     architecture: String,
+    tier: MetalTier,
     limits: Limits,
     /// What checks every recording that is run or prepared.
     checker: Option<Checker>,
@@ -43,9 +47,12 @@ impl DryDevice {
         Self::with(platform, architecture.to_owned(), limits)
     }
 
-    /// One that stands for an Apple GPU.
+    /// One that stands for an Apple GPU, with a system that has everything for it.
     pub fn apple(gpu: AppleGpu) -> Self {
-        Self::with(Platform::Metal, gpu.family.to_string(), Rules::apple(gpu).limits)
+        let probe = TensorProbe::Passed;
+        let machine = MetalMachine { apple_family: gpu.family.number(), macos: (26, 2), probe };
+        let dry = Self::with(Platform::Metal, gpu.family.to_string(), Rules::apple(gpu).limits);
+        Self { tier: machine.choose().tier, ..dry }
     }
 
     /// One that stands for a device that is there: plans for it are the same.
@@ -65,6 +72,7 @@ impl DryDevice {
         Self {
             platform,
             architecture,
+            tier: MetalTier::Simdgroup,
             limits,
             checker: None,
             kernels: Mutex::default(),
@@ -109,6 +117,14 @@ impl Device for DryDevice {
 
     fn architecture(&self) -> &str {
         &self.architecture
+    }
+
+    fn metal_tier(&self) -> MetalTier {
+        self.tier
+    }
+
+    fn metal_tier(&self) -> MetalTier {
+        self.tier
     }
 
     fn limits(&self) -> Limits {

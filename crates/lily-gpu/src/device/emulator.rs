@@ -3,7 +3,7 @@
 use super::{Device, Limits, Pass, Program, Ticket, host_memory::AlignedBytes};
 use crate::{Buffer, Dispatch, GpuError, Kernel, Recording, View};
 use lily_kernels::{
-    Platform, Specialisation,
+    MetalTier, Platform, Specialisation,
     emulator::{Checks, Memory as Argument, Module},
 };
 use std::{
@@ -23,6 +23,7 @@ const POISON: u8 = 0xff;
 /// Runs kernels on the CPU, for tests.
 pub struct EmulatorDevice {
     architecture: &'static str,
+    tier: MetalTier,
     checks: Checks,
     modules: Mutex<HashMap<String, Arc<Module>>>,
     submitted: AtomicU64,
@@ -59,13 +60,24 @@ impl Default for EmulatorDevice {
 impl EmulatorDevice {
     /// A device with as much memory as the machine.
     pub fn new(checks: Checks) -> Self {
-        Self { architecture: "", checks, modules: Mutex::default(), submitted: AtomicU64::new(0) }
+        Self {
+            architecture: "",
+            tier: MetalTier::Simdgroup,
+            checks,
+            modules: Mutex::default(),
+            submitted: AtomicU64::new(0),
+        }
     }
 
     /// One that passes for Hopper: plans choose the overrides that are written for it, whose instructions the emulator
     /// emulates too.
     pub fn hopper(checks: Checks) -> Self {
         Self { architecture: "sm_90a", ..Self::new(checks) }
+    }
+
+    /// One that passes for an M5: plans choose the overrides on Metal's tensor operations, which the emulator emulates too.
+    pub fn tensor(checks: Checks) -> Self {
+        Self { tier: MetalTier::Tensor, ..Self::new(checks) }
     }
 
     fn ticket(&self) -> Ticket {
@@ -102,6 +114,10 @@ impl Device for EmulatorDevice {
 
     fn architecture(&self) -> &str {
         self.architecture
+    }
+
+    fn metal_tier(&self) -> MetalTier {
+        self.tier
     }
 
     fn limits(&self) -> Limits {

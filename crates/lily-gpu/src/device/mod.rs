@@ -25,6 +25,8 @@ mod host_memory;
 #[cfg(any(target_os = "macos", test))]
 mod metal;
 mod pending;
+#[cfg(any(target_os = "macos", test))]
+mod tensor_probe;
 
 #[cfg(not(target_os = "macos"))]
 pub use cuda::{CudaDevice, CudaOptions};
@@ -36,7 +38,7 @@ pub use metal::{MetalDevice, MetalOptions};
 
 use crate::{Buffer, GpuError, Kernel, Recording, View};
 use lily_checkpoint::Bytes;
-use lily_kernels::{Platform, Signature, Specialisation};
+use lily_kernels::{MetalTier, Platform, Signature, Specialisation};
 use std::{any::Any, sync::Arc, time::Duration};
 
 /// What a device can hold and launch.
@@ -104,6 +106,16 @@ pub trait Device: Send + Sync + 'static {
     /// The instruction set where kernels exist for a particular one, such as `sm_90a`; empty otherwise.
     fn architecture(&self) -> &str {
         ""
+    }
+
+    /// Which matrix units kernels for Metal use; elsewhere the portable files are meant.
+    fn metal_tier(&self) -> MetalTier {
+        MetalTier::Simdgroup
+    }
+
+    /// Which matrix units kernels for Metal use; elsewhere the portable files are meant.
+    fn metal_tier(&self) -> MetalTier {
+        MetalTier::Simdgroup
     }
 
     /// What it can hold.

@@ -1,6 +1,7 @@
 //! What a machine says about itself, and what follows from it.
 
 use crate::{GpuError, device::Limits};
+use lily_kernels::metal_tier::{MetalMachine, TensorProbe};
 use std::fmt;
 
 /// Left alone of what the system recommends: other programs, the display, pipelines and command buffers.
@@ -124,6 +125,15 @@ impl Facts {
         Ok(())
     }
 
+    /// What decides which matrix units kernels use.
+    pub(super) fn machine(&self) -> MetalMachine {
+        MetalMachine {
+            apple_family: self.family,
+            macos: (self.os.major, self.os.minor),
+            probe: TensorProbe::NotRun,
+        }
+    }
+
     /// A virtual machine's device: kernels compile and small ones run; it promises nothing by family.
     pub(super) fn is_virtual(&self) -> bool {
         self.name.contains("Paravirtual")
@@ -206,6 +216,13 @@ mod tests {
             threadgroup_memory: 32 << 10,
             threads: 1024,
         }
+    }
+
+    #[test]
+    fn an_m5_is_tested_and_an_m2_is_not() {
+        let m5 = Facts { family: 10, os: Os::new(26, 2), ..m2_max() }.machine();
+        assert!(m5.wants_probe() && !m2_max().machine().wants_probe());
+        assert_eq!((m5.apple_family, m5.macos), (10, (26, 2)));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl ChunkPass<'_> {
         let (file, block) = if self.routes.has_attention_override(dim) {
             ("attention_rows_wgmma", 128)
         } else {
-            ("attention_rows", 32)
+            (self.routes.attention_file(dim), 32)
         };
         let kernel = self.model.kernel(file, &constants, "attention_rows")?;
         let mixed = t.mixed.of(rows).slice(0, 2 * queries * rows);

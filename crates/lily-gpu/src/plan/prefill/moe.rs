@@ -184,7 +184,7 @@ impl ChunkPass<'_> {
         }
         constants.push(("BM", grouped.tile as i64));
         constants.extend(format_constants(matrix.format));
-        self.model.kernel("expert_gemm", &constants, entry)
+        self.model.kernel(self.routes.file("expert_gemm"), &constants, entry)
     }
 
     /// Logits to sorted rows, tile map and places, all on the device.

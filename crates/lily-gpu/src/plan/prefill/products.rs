@@ -87,7 +87,7 @@ impl ChunkPass<'_> {
             let tile = self.routes.portable_tile(rows);
             let mut constants = vec![("K", matrix.cols as i64), ("BM", tile as i64)];
             constants.extend(format_constants(matrix.format));
-            (self.model.kernel("gemm", &constants, entry)?, tile, 64)
+            (self.model.kernel(self.routes.file("gemm"), &constants, entry)?, tile, 64)
         };
         let groups = [matrix.rows.div_ceil(outputs) as u32, rows.div_ceil(tile) as u32, 1];
         let mut dispatch = self

@@ -5,6 +5,7 @@ use crate::{
     shapes::TileShape,
     weights::{Element, MatrixGroup, MatrixView, MixerWeights, MoeWeights},
 };
+use lily_kernels::{MetalTier, OVERRIDES, Override};
 
 /// The elements of a head of Gated DeltaNet that the kernels are written for.
 const GDN_HEAD: usize = 128;
@@ -21,6 +22,8 @@ const ATTENTION_HEAD: usize = 256;
 pub struct Routes {
     /// The instruction set has `wgmma`, and the overrides under `kernels/cuda` may be used.
     hopper: bool,
+    /// Metal's matrix units: overrides under `kernels/metal` may be used.
+    metal: MetalTier,
     /// Tiles by the rows per expert.
     adaptive_tiles: bool,
     /// Weights are dequantised inside the products.
@@ -67,6 +70,7 @@ impl Routes {
         }
         Ok(Self {
             hopper: model.device.architecture() == "sm_90a",
+            metal: model.device.metal_tier(),
             adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
             fused_dequant: model.switches.has(Optimisation::FusedDequant),
             register_scan: model.switches.has(Optimisation::RegisterScan),
@@ -97,6 +101,17 @@ impl Routes {
             .into_iter()
             .all(|matrix| self.is_register_operand(matrix))
             && self.are_register_operands(&moe.shared_in)
+    }
+
+    /// A portable kernel file, or what stands for it on the device's matrix units: the same tiles, entries and bindings.
+    pub(super) fn file(self, portable: &'static str) -> &'static str {
+        let own = |one: &&Override| one.portable == portable && one.architecture == self.metal.name();
+        OVERRIDES.iter().find(own).map_or(portable, |one| one.file)
+    }
+
+    /// The same for attention, whose overrides are written for one size of head.
+    pub(super) fn attention_file(self, head_dim: usize) -> &'static str {
+        if head_dim == ATTENTION_HEAD { self.file("attention_rows") } else { "attention_rows" }
     }
 
     /// Attention on `wgmma`.
@@ -141,7 +156,11 @@ impl Routes {
 /// As [`Routes::new`].
 pub fn describe_routes(model: &GpuModel) -> Result<Vec<String>, GpuError> {
     let routes = Routes::new(model)?;
-    let way = |fast: bool| if fast { "wgmma, weights dequantised in registers" } else { "portable tiles" };
+    let portable = match routes.metal {
+        MetalTier::Simdgroup => "portable tiles",
+        MetalTier::Tensor => "tensor operations",
+    };
+    let way = |fast: bool| if fast { "wgmma, weights dequantised in registers" } else { portable };
     let mut lines = Vec::new();
     let mut push = |line: String| {
         if !lines.contains(&line) {
@@ -166,7 +185,7 @@ pub fn describe_routes(model: &GpuModel) -> Result<Vec<String>, GpuError> {
                 push(format!("attention.in_proj: {}", way(routes.are_register_operands(&attention.in_proj))));
                 push(format!("attention.out_proj: {}", way(routes.is_register_operand(&attention.out_proj))));
                 let fast = routes.has_attention_override(model.config.attention.head_dim);
-                push(format!("attention: {}", if fast { "wgmma" } else { "portable tiles" }));
+                push(format!("attention: {}", if fast { "wgmma" } else { portable }));
             }
         }
         push(format!("experts: {}", way(routes.moe_has_register_operands(&layer.moe))));

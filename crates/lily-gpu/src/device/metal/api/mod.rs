@@ -14,6 +14,7 @@ use super::{
     progress::{Progress, Signal},
     transfers::Transfer,
 };
+use crate::device::tensor_probe::probe;
 use crate::{
     Buffer, Device, GpuError, Kernel, Limits, Pass, Program, Recording, Ticket, View,
     device::pending::Pending,
@@ -21,7 +22,7 @@ use crate::{
 use commands::Queue;
 use compiler::{Compiler, Pipeline};
 use lily_checkpoint::Bytes;
-use lily_kernels::{Platform, Specialisation};
+use lily_kernels::{MetalTier, Platform, Specialisation, metal_tier::MetalChoice};
 use memory::Memory;
 use objc2::{rc::Retained, runtime::ProtocolObject};
 use objc2_metal::{MTLDevice, MTLSharedEvent};
@@ -57,6 +58,8 @@ pub struct MetalDevice {
     facts: Arc<Facts>,
     /// The family, as `apple8`.
     architecture: String,
+    /// The matrix units that kernels use.
+    units: MetalChoice,
     device: Retained<ProtocolObject<dyn MTLDevice>>,
 }
 
@@ -105,7 +108,8 @@ impl MetalDevice {
         let queue = Queue::new(&device, event.clone(), progress.clone())?;
         let residency = Residency::new(&device, &queue);
         let compiler = Arc::new(Compiler::new(device.clone(), facts.clone(), options.cache.clone()));
-        Ok(Self {
+        let mut machine = facts.machine();
+        let mut metal = Self {
             queue: Mutex::new(queue),
             progress,
             event,
@@ -113,9 +117,16 @@ impl MetalDevice {
             compiler,
             residency,
             architecture: format!("apple{}", facts.family),
+            units: machine.choose(),
             facts,
             device,
-        })
+        };
+        if machine.wants_probe() {
+            machine.probe = probe(&metal);
+            metal.units = machine.choose();
+        }
+        tracing::info!("matrix units: {}", metal.units);
+        Ok(metal)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -162,11 +173,15 @@ impl Device for MetalDevice {
     }
 
     fn describe(&self) -> String {
-        self.facts.to_string()
+        format!("{}, {}", self.facts, self.units.tier)
     }
 
     fn architecture(&self) -> &str {
         &self.architecture
+    }
+
+    fn metal_tier(&self) -> MetalTier {
+        self.units.tier
     }
 
     fn limits(&self) -> Limits {
