@@ -58,7 +58,8 @@ impl DryDevice {
     /// One that stands for a device that is there: plans for it are the same.
     pub fn like(device: &dyn Device) -> Self {
         let limits = Limits { memory: u64::MAX, ..device.limits() };
-        Self::with(device.platform(), device.architecture().to_owned(), limits)
+        let dry = Self::with(device.platform(), device.architecture().to_owned(), limits);
+        Self { tier: device.metal_tier(), ..dry }
     }
 
     /// The same, checking every recording that it is given to run or to prepare.
@@ -117,10 +118,6 @@ impl Device for DryDevice {
 
     fn architecture(&self) -> &str {
         &self.architecture
-    }
-
-    fn metal_tier(&self) -> MetalTier {
-        self.tier
     }
 
     fn metal_tier(&self) -> MetalTier {

@@ -113,11 +113,6 @@ pub trait Device: Send + Sync + 'static {
         MetalTier::Simdgroup
     }
 
-    /// Which matrix units kernels for Metal use; elsewhere the portable files are meant.
-    fn metal_tier(&self) -> MetalTier {
-        MetalTier::Simdgroup
-    }
-
     /// What it can hold.
     fn limits(&self) -> Limits;
 
