@@ -126,6 +126,7 @@ def main():
     write("config", "index.json", {"metadata": {}, "weight_map": {name: "model.safetensors" for name in names}})
     write("config", "index_traversal.json", {"weight_map": {"a": "../model.safetensors"}})
     parser_seeds()
+    constraint_seeds()
 
 
 def parser_seeds():
@@ -141,6 +142,38 @@ def parser_seeds():
         settings = bytes([answer + 4 * (given.get("end") == "length"), *([index % 251] * 8)])
         text = json.dumps(tools, ensure_ascii=False) + "\0" + given["model_text"]
         write("parser", case["id"].lower(), settings + text.encode())
+        if case["id"].startswith("TOOL"):
+            write("parser", case["id"].lower() + "-exact", bytes([settings[0] | 24]) + settings[1:] + text.encode())
+
+
+# Schemas that use every keyword, each under some of the rules.
+SCHEMAS = {
+    "object": {"type": "object", "required": ["name", "age"], "additionalProperties": False, "properties": {
+        "name": {"type": "string", "minLength": 2, "maxLength": 9}, "age": {"type": "integer", "minimum": 0},
+        "kind": {"enum": ["cat", 3, None]}, "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2}}},
+    "list": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"]},
+    "definitions": {"$ref": "#/definitions/A", "definitions": {
+        "A": {"type": "object", "properties": {"b": {"$ref": "#/definitions/B"}, "same": {"$ref": "#/definitions/A"}}},
+        "B": {"oneOf": [{"type": "boolean"}, {"type": "array", "items": {"$ref": "#/definitions/B"}}]}}},
+    "endless": {"type": "object", "required": ["a"], "allOf": [{"properties": {"a": {"$ref": "#"}}}]},
+    "endless-branch": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/b"}},
+                       "$defs": {"b": {"type": "array", "items": {"$ref": "#/$defs/b"}, "minItems": 1}}},
+    "tuple": {"type": "array", "prefixItems": [{"type": "number"}, {"const": "x"}], "items": False, "minItems": 1},
+    "older-tuple": {"$schema": "http://json-schema.org/draft-07/schema", "items": [{"type": "null"}], "additionalItems": True},
+    "names": {"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "minProperties": 1, "maxProperties": 3,
+              "additionalProperties": {"type": "boolean"}},
+    "both": {"allOf": [{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}, {"required": ["a"]}]},
+    "text": {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]{1,3}$"}, "d": {"type": "string", "format": "date"},
+             "n": {"type": "number", "multipleOf": 0.5, "maximum": 9}, "o": {"type": "object", "nullable": True}}},
+}
+
+
+def constraint_seeds():
+    for index, (name, schema) in enumerate(SCHEMAS.items()):
+        # A strict function, an answer, a required call, and an answer or calls behind thinking.
+        for rules in (1, 16, 1 + 32 + 64, 1 + 4 + 8):
+            settings = bytes([rules, *([index * 17 % 251] * 8)])
+            write("constraint", f"{name}-{rules}", settings + json.dumps(schema).encode())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-//! An arbitrary model text: `SETTINGS TOOLS NUL TEXT`, where SETTINGS is a byte for start and end and eight bytes for a
-//! chunking, and TOOLS is JSON (tools of our own where it is none). Whole and streamed forms agree for every chunking,
-//! arguments are JSON objects, nothing is lost when nothing is read, and nothing panics.
+//! An arbitrary model text: `SETTINGS TOOLS NUL TEXT`, where SETTINGS is a byte for start, end and how strictly calls are
+//! read, and eight bytes for a chunking, and TOOLS is JSON (tools of our own where it is none). Whole and streamed forms
+//! agree for every chunking, arguments are JSON objects, nothing is lost when nothing is read, and nothing panics.
 
 #![no_main]
 
@@ -31,13 +31,20 @@ fuzz_target!(|input: &[u8]| {
     let start = [Start::Thinking, Start::Answer, Start::Within, Start::Raw][usize::from(settings[0] & 3)];
     let end = if settings[0] & 4 == 0 { End::Stop } else { End::Cut };
     let seed = u64::from_le_bytes(settings[1..].try_into().expect("eight bytes"));
+    let exact = settings[0] & 8 != 0;
+    let parser = match exact {
+        true => MessageParser::exact(start, &tools, settings[0] & 16 != 0),
+        false => MessageParser::new(start, &tools),
+    };
 
-    let whole = stream(&[text], start, &tools, end);
+    let whole = stream(&[text], parser.clone(), end);
     let message = Message::from_events(whole.clone());
-    assert_eq!(message, Message::parse(text, start, &tools, end), "the whole form is that of the events");
+    if !exact {
+        assert_eq!(message, Message::parse(text, start, &tools, end), "the whole form is that of the events");
+    }
     for pieces in [pieces(text, || 1), pieces(text, random(seed)), halves(text, seed)] {
         assert_eq!(pieces.concat(), text);
-        let streamed = stream(&pieces, start, &tools, end);
+        let streamed = stream(&pieces, parser.clone(), end);
         assert_eq!(joined(&streamed), joined(&whole), "in pieces {pieces:?}");
         in_order(&streamed);
     }
@@ -54,8 +61,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn stream(pieces: &[&str], start: Start, tools: &[Value], end: End) -> Vec<Event> {
-    let mut parser = MessageParser::new(start, tools);
+fn stream(pieces: &[&str], mut parser: MessageParser, end: End) -> Vec<Event> {
     let mut events: Vec<Event> = pieces.iter().flat_map(|piece| parser.push(piece)).collect();
     events.extend(parser.finish(end));
     events
