@@ -41,8 +41,8 @@ fn main() -> Outcome {
 }
 
 fn write() -> Outcome {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans.md");
-    let text = std::fs::read_to_string(path)?;
+    let path = page::path();
+    let text = std::fs::read_to_string(&path)?;
     let replaced =
         page::replaced(&text, &page::generate(&FullSize::new())).ok_or("docs/plans.md has no markers")?;
     std::fs::write(path, replaced)?;

@@ -118,8 +118,7 @@ fn the_floor_is_the_documented_one() {
 
 #[test]
 fn the_page_is_true() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans.md");
-    let text = std::fs::read_to_string(path).expect("docs/plans.md");
+    let text = std::fs::read_to_string(page::path()).expect("docs/plans.md");
     let wanted =
         page::replaced(&text, &page::generate(&FullSize::new())).expect("docs/plans.md has both markers");
     assert!(

@@ -197,11 +197,17 @@ fn later_models_take_what_was_kept() {
     let first = model(device.clone());
     let time = |shapes: &Shapes| if shapes.scan.lanes == 16 { 50.0 } else { 100.0 };
     let (found, _) = tuned(&first, &options(&[Slot::Scan]), &mut Scripted(time));
-    found.store(folder.path(), &*device, &first.config).expect("kept");
-    let later = model(device);
+    let path = found.store(folder.path(), &*device, &first.config).expect("kept");
+    let later = model(device.clone());
     assert_eq!(later.shapes(), Shapes::of(later.chip()));
     later.read_tuned(folder.path());
     assert_eq!(later.shapes().scan.lanes, 16);
+
+    // A damaged file is told and left alone.
+    std::fs::write(path, "lily").expect("written");
+    let last = model(device);
+    last.read_tuned(folder.path());
+    assert_eq!(last.shapes(), Shapes::of(last.chip()));
 }
 
 /// The real clock prepares what it times, of either phase, and replays it.

@@ -5,11 +5,19 @@ use lily_gpu::{
     Command, Recording, StateSize,
     check::{AppleFamily, Plan},
 };
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Where the generated part begins and ends in the page.
 pub(crate) const BEGIN: &str = "<!-- generated: cargo run -p lily-gpu --example plans -- --write -->\n";
 pub(crate) const END: &str = "<!-- end of what is generated -->\n";
+
+/// The page.
+pub(crate) fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/plans.md")
+}
 
 /// Launches and dependency levels of a token in the engine whose figures are the mark.
 pub(crate) const MARK: (usize, usize) = (795, 555);
