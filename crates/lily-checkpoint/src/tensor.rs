@@ -73,6 +73,17 @@ impl Bytes {
         }
     }
 
+    /// All bytes of what holds these, a whole file as a rule, and where among them these begin.
+    pub fn whole(&self) -> (Self, usize) {
+        let range = 0..self.owner.bytes().len();
+        (Self { owner: self.owner.clone(), range }, self.range.start)
+    }
+
+    /// True if both are of one file, or of whatever else holds them.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.owner, &other.owner)
+    }
+
     /// Both as one run, if they are of one owner and `next` begins where this one ends: tensors that lie one behind the
     /// other in a file can be read at once.
     pub fn joined(&self, next: &Self) -> Option<Self> {

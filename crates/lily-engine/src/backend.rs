@@ -1,6 +1,6 @@
 //! What a machine must offer to run the model: [`Backend`].
 
-use crate::TokenId;
+use crate::{Choice, SamplingParams, TokenId, TokenMask};
 
 /// What went wrong on a backend. The sequence states of the failed call must be dropped: nothing is half-applied
 /// elsewhere.
@@ -74,6 +74,46 @@ pub struct DecodeStep<'a, S> {
     pub logits: &'a mut Vec<f32>,
 }
 
+/// How the tokens of a sequence are to be chosen by a backend that chooses them itself.
+pub struct ChoicePlan<'a> {
+    /// Validated parameters.
+    pub params: &'a SamplingParams,
+    /// Of the random numbers.
+    pub seed: u64,
+    /// The prompt.
+    pub prompt: &'a [TokenId],
+    /// What was chosen already: penalties look at it, and its length is the next choice's step number.
+    pub answer: &'a [TokenId],
+    /// The rows of the logits that have a token.
+    pub tokens: &'a TokenMask,
+    /// Log-probabilities are wanted, and those of this many best tokens.
+    pub logprobs: Option<usize>,
+}
+
+/// One step of a sequence whose tokens the backend chooses.
+pub struct ChoiceStep<'a, S> {
+    /// The sequence.
+    pub state: &'a mut S,
+    /// The token to consume: the last one of the answer, the backend's own choice or the first.
+    pub token: TokenId,
+    /// What a constraint allows.
+    pub mask: Option<&'a TokenMask>,
+    /// The chosen token will be consumed next, unless it turns out to end the answer: the backend may begin with that
+    /// before it answers. Never with a mask.
+    pub run_ahead: bool,
+}
+
+/// What a backend chose.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Chosen {
+    /// A token, with log-probabilities if they are wanted.
+    Token(Choice),
+    /// Nothing: a logit is `NaN` or `infinite`.
+    NotFinite(&'static str),
+    /// Nothing: no token is allowed.
+    NothingAllowed,
+}
+
 /// The model on a machine.
 ///
 /// Results for a sequence do not depend on what else is in a batch, nor on how a prompt was cut into calls of
@@ -117,7 +157,32 @@ pub trait Backend: Send + 'static {
     /// As [`Backend::prefill`].
     fn decode(&mut self, steps: &mut [DecodeStep<'_, Self::State>]) -> Result<(), BackendError>;
 
-    /// A frozen copy of a state.
+    /// Asks whether the backend chooses the tokens of this sequence itself from now on ([`Backend::choose`]), in the way
+    /// of [`crate::Sampler`] up to the rounding of f32 arithmetic. If it does not, the caller samples from logits.
+    /// [`Backend::prefill`] and [`Backend::decode`] of the sequence end it.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`], the device's; the state is as it was.
+    fn start_choosing(
+        &mut self,
+        state: &mut Self::State,
+        plan: &ChoicePlan<'_>,
+    ) -> Result<bool, BackendError> {
+        let _ = (state, plan);
+        Ok(false)
+    }
+
+    /// Consumes a token and chooses the next. A backend that runs ahead has then begun to consume that one too: the
+    /// state's position counts it, and its next call takes no other token.
+    ///
+    /// # Errors
+    /// As [`Backend::decode`].
+    fn choose(&mut self, step: ChoiceStep<'_, Self::State>) -> Result<Chosen, BackendError> {
+        let _ = step;
+        Err(BackendError::Device("this backend does not choose tokens itself".to_owned()))
+    }
+
+    /// A frozen copy of a state, with all that it has consumed.
     ///
     /// # Errors
     /// [`BackendError::OutOfMemory`].

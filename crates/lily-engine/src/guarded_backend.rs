@@ -1,6 +1,8 @@
 //! A backend whose panics are errors.
 
-use crate::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState, TokenId};
+use crate::{
+    Backend, BackendError, ChoicePlan, ChoiceStep, Chosen, DecodeStep, LogitsWanted, SequenceState, TokenId,
+};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -64,6 +66,32 @@ impl<B: Backend> GuardedBackend<B> {
             .iter()
             .zip(expected)
             .try_for_each(|(step, expected)| check_position("decode", step.state, expected))
+    }
+
+    pub(crate) fn start_choosing(
+        &mut self,
+        state: &mut B::State,
+        plan: &ChoicePlan<'_>,
+    ) -> Result<bool, BackendError> {
+        let expected = state.position();
+        let served = self.call("start_choosing", |backend| backend.start_choosing(state, plan))?;
+        check_position("start_choosing", state, expected)?;
+        Ok(served)
+    }
+
+    /// `consumed`: the tokens that the state has consumed once it has consumed the given one.
+    pub(crate) fn choose(
+        &mut self,
+        step: ChoiceStep<'_, B::State>,
+        consumed: usize,
+    ) -> Result<Chosen, BackendError> {
+        let ChoiceStep { state, token, mask, run_ahead } = step;
+        let chosen =
+            self.call("choose", |backend| backend.choose(ChoiceStep { state, token, mask, run_ahead }))?;
+        self.panics = 0;
+        let ahead = run_ahead && state.position() == consumed + 1;
+        check_position("choose", state, consumed + usize::from(ahead))?;
+        Ok(chosen)
     }
 
     fn call<T>(

@@ -24,7 +24,9 @@ mod stop_matcher;
 pub mod testing;
 mod token_mask;
 
-pub use backend::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState};
+pub use backend::{
+    Backend, BackendError, ChoicePlan, ChoiceStep, Chosen, DecodeStep, LogitsWanted, SequenceState,
+};
 pub use constraint::{ConstraintError, TokenConstraint};
 pub use engine::{Engine, EngineOptions, Generation, SubmitError};
 pub use event::{Event, FinishReason, GenerationError, TokenLogprob, Usage};

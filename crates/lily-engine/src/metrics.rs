@@ -30,6 +30,8 @@ pub struct Metrics {
     pub prefilled_tokens: u64,
     /// Tokens chosen.
     pub generated_tokens: u64,
+    /// Those of them that the backend chose itself; the engine chose the others from logits.
+    pub backend_tokens: u64,
     /// Batched decode steps.
     pub decode_steps: u64,
     /// Sequences in all decode steps together; over `decode_steps` it is the mean batch.
@@ -44,7 +46,7 @@ pub struct Metrics {
     pub snapshot_bytes: usize,
     /// Time in the backend's prefill.
     pub prefill_time: Duration,
-    /// Time in the backend's decode.
+    /// Time in the backend's decode, its own choices included.
     pub decode_time: Duration,
     /// Time choosing tokens.
     pub sampling_time: Duration,

@@ -121,15 +121,30 @@ impl Sampler {
         allowed: Option<&TokenMask>,
     ) -> Result<Choice, GenerationError> {
         if let Some(what) = selection::not_finite(logits) {
-            return Err(GenerationError::BadLogits { what, position: self.prompt_len + self.step as usize });
+            return Err(self.bad_logits(what));
         }
         self.adjust(logits, allowed);
         let best = selection::best(logits).ok_or(GenerationError::NothingToSample)?;
         let id = if self.temperature == 0.0 { best.id } else { self.draw(logits, best) };
         let logprob = self.logprobs.map(|count| self.log_probabilities(logits, best, id, count));
+        self.record(id);
+        Ok(Choice { id, logprob })
+    }
+
+    /// The seed in use: the request's, or one made for it.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Takes note of a token that somebody else chose.
+    pub(crate) fn record(&mut self, id: TokenId) {
         self.penalties.record(id);
         self.step += 1;
-        Ok(Choice { id, logprob })
+    }
+
+    /// The error of logits that are not finite.
+    pub(crate) fn bad_logits(&self, what: &'static str) -> GenerationError {
+        GenerationError::BadLogits { what, position: self.prompt_len + self.step as usize }
     }
 
     /// Bias, penalties and bans.

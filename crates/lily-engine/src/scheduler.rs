@@ -3,10 +3,10 @@
 use crate::guarded_backend::{GuardedBackend, panic_message};
 use crate::prefix_cache::PrefixCache;
 use crate::queue::{Job, Queue};
-use crate::sequence::{Ending, LEAST_SNAPSHOT, Sequence, Vocabulary};
+use crate::sequence::{Ending, LEAST_SNAPSHOT, Route, Sequence, Vocabulary};
 use crate::{
-    Backend, BackendError, DecodeStep, EngineOptions, Event, FinishReason, GenerationError, LogitsWanted,
-    Metrics, SequenceState,
+    Backend, BackendError, ChoiceStep, Chosen, DecodeStep, EngineOptions, Event, FinishReason,
+    GenerationError, LogitsWanted, Metrics, SequenceState,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,6 +20,9 @@ const ALONE_FOR_GOOD: u32 = 2;
 /// Each round: new requests take free places in the order of their arrival; at most one prefill chunk of prompts is read,
 /// by turns; then every sequence that has been read decodes one token, together. So no stream waits longer than one chunk for another's
 /// prompt, and sequences join and leave at any round.
+///
+/// Where the backend chooses tokens itself, a sequence's step is one call of its own: the backend has begun the step after it
+/// by the time it answers, so the machine computes while the engine turns the token into text.
 pub(crate) struct Scheduler<B: Backend> {
     backend: GuardedBackend<B>,
     cache: PrefixCache<B::Snapshot>,
@@ -201,7 +204,7 @@ impl<B: Backend> Scheduler<B> {
             None => self.new_state()?,
         };
         let sequence = &mut self.sequences[index];
-        sequence.state = Some(state);
+        (sequence.state, sequence.route) = (Some(state), None);
         if !sequence.is_reading_prompt() {
             return Ok(());
         }
@@ -252,14 +255,72 @@ impl<B: Backend> Scheduler<B> {
 
     /// Decodes one token in every sequence that has been read.
     fn decode_round(&mut self) {
-        let decoding = (0..self.sequences.len()).filter(|&index| self.sequences[index].is_decoding());
+        let decoding: Vec<usize> =
+            (0..self.sequences.len()).filter(|&index| self.sequences[index].is_decoding()).collect();
+        let (chosen, sampled): (Vec<usize>, Vec<usize>) =
+            decoding.into_iter().partition(|&index| self.route(index) == Route::Backend);
+        for index in chosen {
+            self.decode_and_choose(index);
+        }
         let (alone, together): (Vec<usize>, Vec<usize>) =
-            decoding.partition(|&index| self.sequences[index].alone);
+            sampled.into_iter().partition(|&index| self.sequences[index].alone);
         for index in alone {
             self.decode(&[index]);
         }
         if !together.is_empty() {
             self.decode(&together);
+        }
+    }
+
+    /// Who chooses the next token of a sequence that decodes; the backend is asked once per state.
+    fn route(&mut self, index: usize) -> Route {
+        let sequence = &mut self.sequences[index];
+        if let Some(route) = sequence.route {
+            return route;
+        }
+        let asked = match sequence.choice_plan(&self.vocabulary) {
+            Some((state, plan)) => self.backend.start_choosing(state, &plan),
+            None => Ok(false),
+        };
+        let route = match asked {
+            Ok(true) => Route::Backend,
+            Ok(false) => Route::Engine,
+            Err(error) => {
+                tracing::warn!("tokens are sampled from logits, the backend does not choose: {error}");
+                Route::Engine
+            }
+        };
+        tracing::debug!(?route, "who chooses the tokens after the first");
+        self.sequences[index].route = Some(route);
+        route
+    }
+
+    /// One token of a sequence whose tokens the backend chooses.
+    fn decode_and_choose(&mut self, index: usize) {
+        let clock = Instant::now();
+        // A constraint is foreign code.
+        let narrowed = guarded(|| self.sequences[index].narrow());
+        self.metrics.sampling_time += clock.elapsed();
+        if let Err(error) = narrowed {
+            return self.fail(index, error);
+        }
+        let sequence = &mut self.sequences[index];
+        let consumed = sequence.history.len();
+        let Some((state, token, mask, run_ahead)) = sequence.choice_step() else { return };
+        let clock = Instant::now();
+        let chosen = self.backend.choose(ChoiceStep { state, token, mask, run_ahead }, consumed);
+        self.metrics.decode_time += clock.elapsed();
+        self.metrics.decode_steps += 1;
+        self.metrics.decoded_sequences += 1;
+        match chosen {
+            Ok(chosen) => {
+                self.metrics.backend_tokens += u64::from(matches!(chosen, Chosen::Token(_)));
+                let clock = Instant::now();
+                let taken = guarded(|| self.sequences[index].take_chosen(chosen));
+                self.metrics.sampling_time += clock.elapsed();
+                self.answer(index, taken);
+            }
+            Err(error) => self.fail(index, error.into()),
         }
     }
 
@@ -318,22 +379,23 @@ impl<B: Backend> Scheduler<B> {
         }
         let clock = Instant::now();
         // A constraint is foreign code.
-        let chosen = catch_unwind(AssertUnwindSafe(|| sequence.next_token()));
+        let taken = guarded(|| sequence.next_token());
         self.metrics.sampling_time += clock.elapsed();
-        match chosen {
-            Ok(Ok((event, ending))) => {
+        self.answer(index, taken);
+    }
+
+    /// Tells what was chosen, and ends what is at its end.
+    fn answer(&mut self, index: usize, taken: Result<(Event, Option<Ending>), GenerationError>) {
+        match taken {
+            Ok((event, ending)) => {
                 self.metrics.generated_tokens += 1;
-                if !sequence.reply.send(event) {
+                if !self.sequences[index].reply.send(event) {
                     self.leave(index);
                 } else if let Some(ending) = ending {
                     self.finish(index, ending);
                 }
             }
-            Ok(Err(error)) => self.fail(index, error),
-            Err(payload) => {
-                let what = format!("choosing a token panicked: {}", panic_message(&*payload));
-                self.fail(index, GenerationError::Internal(what));
-            }
+            Err(error) => self.fail(index, error),
         }
     }
 
@@ -393,4 +455,12 @@ impl<B: Backend> Scheduler<B> {
         self.metrics.snapshot_bytes = self.cache.bytes();
         self.queue.publish(&self.metrics);
     }
+}
+
+/// Calls what may be foreign code: a panic fails one generation.
+fn guarded<T>(call: impl FnOnce() -> Result<T, GenerationError>) -> Result<T, GenerationError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
+        let what = format!("choosing a token panicked: {}", panic_message(&*payload));
+        Err(GenerationError::Internal(what))
+    })
 }

@@ -4,8 +4,8 @@ use crate::answer::Answer;
 use crate::queue::{Job, verdict};
 use crate::reply::Reply;
 use crate::{
-    CancelToken, Event, FinishReason, GenerationError, GenerationRequest, Sampler, SequenceState, TokenId,
-    TokenMask, Usage,
+    CancelToken, Choice, ChoicePlan, Chosen, Event, FinishReason, GenerationError, GenerationRequest,
+    Sampler, SequenceState, TokenId, TokenMask, Usage,
 };
 use lily_text::Tokenizer;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub(crate) struct Sequence<S> {
     /// Decode without others next time, to find out whose the fault was.
     pub(crate) alone: bool,
     pub(crate) ended: bool,
+    /// Who chooses the tokens after the first; `None` while the backend was not asked about this state.
+    pub(crate) route: Option<Route>,
     pub(crate) reply: Reply,
     pub(crate) usage: Usage,
     request: GenerationRequest,
@@ -51,6 +53,15 @@ pub(crate) struct Sequence<S> {
     answer: Answer,
     started: Instant,
     first_token: Option<Instant>,
+}
+
+/// Who chooses a sequence's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// The backend: logits stay where they are computed, and the next step may begin before the engine knows the token.
+    Backend,
+    /// The engine's sampler, from logits that the backend hands out.
+    Engine,
 }
 
 /// The end of an answer.
@@ -84,6 +95,7 @@ impl<S: SequenceState> Sequence<S> {
             rebuilds: 0,
             alone: false,
             ended: false,
+            route: None,
             reply,
             usage: Usage { prompt_tokens: prompt_len, queue: started - submitted, ..Usage::default() },
             abandoned,
@@ -102,9 +114,12 @@ impl<S: SequenceState> Sequence<S> {
         self.state.as_ref().map_or(0, SequenceState::position)
     }
 
-    /// True if all but the newest token has been consumed: the next step is a decode, not a prefill.
+    /// True if all but the newest token has been consumed, or that one too by a backend that runs ahead: the next step
+    /// is a decode, not a prefill.
     pub(crate) fn is_decoding(&self) -> bool {
-        !self.ended && self.history.len() > self.prompt_len && self.position() + 1 == self.history.len()
+        let left = self.history.len().saturating_sub(self.position());
+        let decodes = left == 1 || (left == 0 && self.route == Some(Route::Backend));
+        !self.ended && self.history.len() > self.prompt_len && decodes
     }
 
     /// True if a prompt, or what must be read again, is not consumed yet.
@@ -150,13 +165,61 @@ impl<S: SequenceState> Sequence<S> {
         verdict(&self.request, &self.abandoned)
     }
 
-    /// Chooses the next token from `self.logits`.
-    pub(crate) fn next_token(&mut self) -> Result<(Event, Option<Ending>), GenerationError> {
+    /// What a backend that chooses by itself must know, with the state that it concerns.
+    pub(crate) fn choice_plan<'a>(
+        &'a mut self,
+        vocabulary: &'a Vocabulary,
+    ) -> Option<(&'a mut S, ChoicePlan<'a>)> {
+        let (prompt, answer) = self.history.split_at(self.prompt_len);
+        let plan = ChoicePlan {
+            params: &self.request.sampling,
+            seed: self.sampler.seed(),
+            prompt,
+            answer,
+            tokens: &vocabulary.tokens,
+            logprobs: self.request.logprobs,
+        };
+        self.state.as_mut().map(|state| (state, plan))
+    }
+
+    /// State, newest token, mask and whether to run ahead: what the backend needs for its next choice.
+    pub(crate) fn choice_step(&mut self) -> Option<(&mut S, TokenId, Option<&TokenMask>, bool)> {
+        // Nothing is begun that will certainly not be asked for.
+        let run_ahead = self.mask.is_none() && self.history.len() + 1 < self.max_len;
+        let (state, token) = (self.state.as_mut()?, *self.history.last()?);
+        Some((state, token, self.mask.as_ref(), run_ahead))
+    }
+
+    /// Asks the constraint what may come next.
+    pub(crate) fn narrow(&mut self) -> Result<(), GenerationError> {
         if let (Some(constraint), Some(mask)) = (&mut self.request.constraint, &mut self.mask) {
             mask.allow_all();
             constraint.mask(mask)?;
         }
+        Ok(())
+    }
+
+    /// Chooses the next token from `self.logits`.
+    pub(crate) fn next_token(&mut self) -> Result<(Event, Option<Ending>), GenerationError> {
+        self.narrow()?;
         let choice = self.sampler.choose(&mut self.logits, self.mask.as_ref())?;
+        self.take(choice)
+    }
+
+    /// Takes what the backend chose.
+    pub(crate) fn take_chosen(&mut self, chosen: Chosen) -> Result<(Event, Option<Ending>), GenerationError> {
+        match chosen {
+            Chosen::Token(choice) => {
+                self.sampler.record(choice.id);
+                self.take(choice)
+            }
+            Chosen::NotFinite(what) => Err(self.sampler.bad_logits(what)),
+            Chosen::NothingAllowed => Err(GenerationError::NothingToSample),
+        }
+    }
+
+    /// The answer with one token more.
+    fn take(&mut self, choice: Choice) -> Result<(Event, Option<Ending>), GenerationError> {
         if let Some(constraint) = &mut self.request.constraint {
             constraint.accept(choice.id)?;
         }

@@ -79,7 +79,14 @@ fn choices(device: &Arc<DryDevice>, checkpoint: &Checkpoint) -> Result<(), Box<d
         for (adjusted, logprobs) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
             let bias = if adjusted { vec![(TokenId(1), 1.0)] } else { Vec::new() };
             let params = SamplingParams { logit_bias: bias, ..params.clone() };
-            let request = ChoiceRequest { params: &params, seed: 1, prompt: &[], tokens: &tokens, logprobs };
+            let request = ChoiceRequest {
+                params: &params,
+                seed: 1,
+                prompt: &[],
+                answer: &[],
+                tokens: &tokens,
+                logprobs,
+            };
             chosen.set(&**device as &dyn Device, &request)?;
             let mut recorder = Recorder::new();
             choice::record(&mut recorder, &model, &state, &temporaries, &chosen)?;

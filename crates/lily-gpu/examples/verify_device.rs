@@ -91,7 +91,14 @@ fn collect(dry: &Arc<DryDevice>, checkpoint: &Checkpoint, rows: usize) -> Outcom
     for params in &requests {
         for (bias, logprobs) in [(vec![], 0), (vec![(TokenId(1), 1.0)], 20)] {
             let params = SamplingParams { logit_bias: bias, ..params.clone() };
-            let request = ChoiceRequest { params: &params, seed: 1, prompt: &[], tokens: &tokens, logprobs };
+            let request = ChoiceRequest {
+                params: &params,
+                seed: 1,
+                prompt: &[],
+                answer: &[],
+                tokens: &tokens,
+                logprobs,
+            };
             plans.choice.set(&**dry, &request)?;
             plans.step(1)?;
         }

@@ -1,14 +1,16 @@
 //! What will be allocated, told and checked before anything is.
 
-use crate::{GpuError, StateSize};
+use crate::{GpuError, StateSize, weights::WeightRoute};
 use lily_checkpoint::ModelConfig;
 use std::fmt;
 
 /// Device memory by purpose, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// All weights.
+    /// Weights that are copied into the device's memory.
     pub weights: u64,
+    /// Files with weights that the device reads where they are.
+    pub mapped: u64,
     /// How the weights get there.
     pub route: &'static str,
     /// Recurrent state and windows of one sequence.
@@ -29,7 +31,8 @@ impl MemoryPlan {
         let size = StateSize::of(config);
         Self {
             weights,
-            route: "copied into arenas",
+            mapped: 0,
+            route: WeightRoute::Arena.name(),
             recurrent: size.recurrent as u64,
             kv: (size.kv_per_token * context) as u64,
             context,
@@ -38,9 +41,16 @@ impl MemoryPlan {
         }
     }
 
+    /// The same with so many bytes of files that are mapped, if any.
+    #[must_use]
+    pub fn with_mapped(self, mapped: u64) -> Self {
+        let route = if mapped > 0 { WeightRoute::Mapped } else { WeightRoute::Arena };
+        Self { mapped, route: route.name(), ..self }
+    }
+
     /// What the model needs before its first token: everything but KV rows, which grow with use.
     pub fn least(&self) -> u64 {
-        self.weights + self.recurrent + self.temporaries
+        self.weights + self.mapped + self.recurrent + self.temporaries
     }
 
     /// With one sequence at the longest context.
@@ -75,7 +85,12 @@ impl fmt::Display for MemoryPlan {
         let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: u64| {
             writeln!(f, "{name:<34}{:>12.1} MB", bytes as f64 / 1e6)
         };
-        line(f, &format!("weights ({})", self.route), self.weights)?;
+        if self.mapped > 0 {
+            line(f, &format!("weights ({})", self.route), self.mapped)?;
+            line(f, "weights joined in copies", self.weights)?;
+        } else {
+            line(f, &format!("weights ({})", self.route), self.weights)?;
+        }
         line(f, "temporaries", self.temporaries)?;
         line(f, "recurrent state of a sequence", self.recurrent)?;
         line(f, &format!("KV rows of {} tokens", self.context), self.kv)?;
@@ -97,6 +112,9 @@ mod tests {
         assert!(plan(least).check().is_ok());
         let error = plan(least - 1).check().unwrap_err().to_string();
         assert!(error.contains("KV rows of 4096 tokens"), "{error}");
+        let mapped = plan(least + 4_000_000).with_mapped(4_000_000);
+        assert!(mapped.check().is_ok() && plan(least).with_mapped(1).check().is_err());
+        assert!(mapped.to_string().starts_with("weights (mapped)  "), "{mapped}");
         // 2 attention layers, 1 KV head of 256, bf16, keys and values.
         assert_eq!(plan(0).kv, 2 * 2 * 256 * 2 * 4096);
     }

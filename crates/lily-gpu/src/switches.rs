@@ -5,15 +5,19 @@ use std::{fmt, str::FromStr};
 /// An optimisation of the GPU path. Each is on by default, and the model computes the same without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Optimisation {
-    /// Prefill: weights dequantised a tile at a time inside the matrix products.
+    /// Prefill: weights dequantised a tile at a time inside the matrix products; without it, whole matrices to memory
+    /// before them (and products on portable tiles, as without `register-operands`).
     FusedDequant,
+    /// Prefill: weights dequantised into the register operands of Hopper's matrix products, where the device has them;
+    /// without it, into the threadgroup memory of portable tiles.
+    RegisterOperands,
     /// Prefill: routing on the device.
     GpuRouting,
     /// Prefill: tiles chosen from the rows per expert.
     AdaptiveTiles,
     /// Prefill: GDN state in registers, or the chunked matrix form.
     RegisterScan,
-    /// Prefill: chunks of bounded size.
+    /// Prefill: chunks of bounded size; without it a prompt is one chunk, and its temporaries grow with it.
     ChunkedPrefill,
     /// Decode: one simdgroup per few output rows.
     RowGemv,
@@ -52,8 +56,9 @@ pub enum Phase {
 
 impl Optimisation {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::FusedDequant,
+        Self::RegisterOperands,
         Self::GpuRouting,
         Self::AdaptiveTiles,
         Self::RegisterScan,
@@ -76,6 +81,7 @@ impl Optimisation {
     pub const fn phase(self) -> Phase {
         match self {
             Self::FusedDequant
+            | Self::RegisterOperands
             | Self::GpuRouting
             | Self::AdaptiveTiles
             | Self::RegisterScan
@@ -84,10 +90,16 @@ impl Optimisation {
         }
     }
 
+    /// True if it shows in what is recorded; false for those that concern how recordings are run.
+    pub const fn is_recorded(self) -> bool {
+        !matches!(self, Self::GpuRouting | Self::ChunkedPrefill | Self::DeviceLoop | Self::ConcurrentPass)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FusedDequant => "fused-dequant",
+            Self::RegisterOperands => "register-operands",
             Self::GpuRouting => "gpu-routing",
             Self::AdaptiveTiles => "adaptive-tiles",
             Self::RegisterScan => "register-scan",
@@ -152,6 +164,17 @@ impl Switches {
 
     fn and_without(self, off: &[Optimisation]) -> Self {
         Self { off: off.iter().fold(self.off, |bits, &one| bits | 1 << one as u32) }
+    }
+
+    /// The same with one more on.
+    #[must_use]
+    pub fn and_with(self, one: Optimisation) -> Self {
+        Self { off: self.off & !(1 << one as u32) }
+    }
+
+    /// The same with one of them the other way round.
+    pub(crate) fn toggled(self, one: Optimisation) -> Self {
+        Self { off: self.off ^ 1 << one as u32 }
     }
 
     /// True unless it was switched off.

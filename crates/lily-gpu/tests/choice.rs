@@ -80,7 +80,14 @@ fn a_request_gets_the_engines_tokens() {
         let history = on_device
             .set(
                 &*device,
-                &ChoiceRequest { params: &params, seed, prompt: &prompt, tokens: &tokens, logprobs: 4 },
+                &ChoiceRequest {
+                    params: &params,
+                    seed,
+                    prompt: &prompt,
+                    answer: &[],
+                    tokens: &tokens,
+                    logprobs: 4,
+                },
             )
             .expect("set");
         assert_eq!(on_device.key().route, route);

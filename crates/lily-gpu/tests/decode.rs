@@ -81,3 +81,30 @@ fn a_step_has_a_launch_per_level() {
         }
     }
 }
+
+/// A switch that changes nothing on a device is known to.
+#[test]
+fn idle_switches() {
+    let checkpoint = nano();
+    let options = GpuOptions { max_context: Some(65_536), prefill_chunk: Some(512), ..GpuOptions::default() };
+    let backend = |platform| {
+        GpuBackend::new(Arc::new(DryDevice::new(platform)), &checkpoint, &options).expect("a backend")
+    };
+    let (mut cuda, mut metal) = (backend(Platform::Cuda), backend(Platform::Metal));
+    let decode = |backend: &mut GpuBackend, context| backend.idle_in_decode(context).expect("recorded");
+    use Optimisation::{
+        ChunkedPrefill, FixedBlocks, FusedDequant, PrefetchWeights, RegisterOperands, RegisterScan,
+        TensorRows,
+    };
+    // Attention on tensor cores has equal blocks at every length, and no other loop.
+    assert_eq!(decode(&mut cuda, 40_000), [FixedBlocks]);
+    assert_eq!(decode(&mut metal, 40_000), [TensorRows, PrefetchWeights]);
+    assert_eq!(decode(&mut metal, 4096), [FixedBlocks, TensorRows, PrefetchWeights]);
+    // Nano's weights are in groups of 32: no operands of wgmma.
+    let prefill =
+        |backend: &mut GpuBackend, position| backend.idle_in_prefill(512, position).expect("recorded");
+    let (chunk, first) = (prefill(&mut cuda, 512), prefill(&mut cuda, 0));
+    assert!(!chunk.contains(&ChunkedPrefill) && first.contains(&ChunkedPrefill));
+    assert!(!chunk.contains(&FusedDequant) && !chunk.contains(&RegisterScan));
+    assert!(prefill(&mut metal, 0).contains(&RegisterOperands));
+}

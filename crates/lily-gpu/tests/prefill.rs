@@ -72,6 +72,25 @@ fn chunks_that_end_anywhere() {
     }
 }
 
+/// Without chunks of bounded size a prompt is one chunk, and its temporaries are made for it.
+#[test]
+fn without_chunks() {
+    let checkpoint = nano();
+    let options = GpuOptions {
+        max_context: Some(256),
+        prefill_chunk: Some(8),
+        switches: Switches::without(&[Optimisation::ChunkedPrefill]),
+        ..GpuOptions::default()
+    };
+    let device = Arc::new(EmulatorDevice::new(Checks::Full));
+    let mut backend = GpuBackend::new(device, &checkpoint, &options).expect("a backend");
+    assert_eq!(backend.prefill_chunk(), 256);
+    check(&checkpoint, &mut backend, &[TOKENS], "one chunk");
+    backend.set_switches(Switches::default());
+    assert_eq!(backend.prefill_chunk(), 8);
+    check(&checkpoint, &mut backend, &[8, TOKENS - 8], "chunks of 8");
+}
+
 /// The overrides for Hopper that nano's shapes allow: attention, and the recurrence in matrix form from 128 rows on.
 #[test]
 fn on_hopper() {

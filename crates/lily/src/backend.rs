@@ -7,8 +7,8 @@ use crate::{
 use anyhow::{Context, Result};
 use lily_checkpoint::Checkpoint;
 use lily_cpu::{CpuBackend, CpuOptions, Precision, Profile, ReferenceBackend, WeightMemory};
-use lily_engine::{Backend, TokenId};
-use lily_gpu::{Device, GpuBackend, GpuError, GpuOptions};
+use lily_engine::Backend;
+use lily_gpu::{Device, GpuBackend, GpuError, GpuOptions, weights::WeightRoute};
 use std::sync::Arc;
 
 /// A backend that can tell what its operations cost.
@@ -27,18 +27,6 @@ pub(crate) trait Profiled: Backend {
     /// Waits until nothing is under way, so that a clock can start.
     fn settle(&mut self) -> Result<()> {
         Ok(())
-    }
-
-    /// Consumes `first` and then each best token in turn, `steps` tokens in all, without the host between them; the
-    /// tokens chosen, or `None` if this backend has no such loop.
-    fn greedy_loop(
-        &mut self,
-        state: &mut Self::State,
-        first: TokenId,
-        steps: usize,
-    ) -> Option<Result<Vec<TokenId>>> {
-        let _ = (state, first, steps);
-        None
     }
 }
 
@@ -78,15 +66,6 @@ impl Profiled for GpuBackend {
 
     fn settle(&mut self) -> Result<()> {
         Ok(Self::settle(self)?)
-    }
-
-    fn greedy_loop(
-        &mut self,
-        state: &mut Self::State,
-        first: TokenId,
-        steps: usize,
-    ) -> Option<Result<Vec<TokenId>>> {
-        self.has_device_loop().then(|| Ok(self.generate(state, first, steps)?))
     }
 }
 
@@ -146,7 +125,11 @@ pub(crate) fn visit<V: Visitor>(
                     .into())
             }
             None | Some(PrecisionChoice::Bf16) => {
-                let gpu = GpuOptions { max_context: options.context(), ..GpuOptions::default() };
+                let weights = match options.weights {
+                    WeightsChoice::Mapped => WeightRoute::Mapped,
+                    WeightsChoice::Resident => WeightRoute::Arena,
+                };
+                let gpu = GpuOptions { max_context: options.context(), weights, ..GpuOptions::default() };
                 let backend = GpuBackend::new(device, checkpoint, &gpu)
                     .context("cannot load the model onto the GPU")?;
                 Ok(visitor.visit(backend))

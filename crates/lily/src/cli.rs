@@ -45,7 +45,7 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) precision: Option<PrecisionChoice>,
 
-    /// Where the CPU backend has the weights
+    /// Where the weights are
     #[arg(long, global = true, value_enum, default_value_t = WeightsChoice::Mapped, value_name = "WHERE")]
     pub(crate) weights: WeightsChoice,
 
@@ -100,12 +100,12 @@ pub(crate) enum PrecisionChoice {
     F32,
 }
 
-/// Where the CPU backend has the weights.
+/// Where the weights are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WeightsChoice {
-    /// In the files, mapped: ready at once
+    /// In the files, mapped: ready at once (on a GPU only where it can read them there)
     Mapped,
-    /// Read into memory, in large pages: slower to load, faster to run
+    /// Read into memory: slower to load, on a CPU faster to run
     Resident,
 }
 

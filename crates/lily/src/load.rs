@@ -28,6 +28,18 @@ pub(crate) struct Loaded {
     pub(crate) stop_ids: Vec<TokenId>,
     /// How long loading took.
     pub(crate) took: Duration,
+    /// Dropped last.
+    _end: EndOfEngine,
+}
+
+/// Ends an engine and waits until its backend is gone: a GPU must be given back before the process ends, for its driver
+/// does not outlive the end of `main`.
+struct EndOfEngine(Engine);
+
+impl Drop for EndOfEngine {
+    fn drop(&mut self) {
+        self.0.shut_down(Duration::ZERO);
+    }
 }
 
 impl Loaded {
@@ -53,7 +65,17 @@ pub(crate) fn load(options: &GlobalOptions, engine: EngineOptions, terminal: &Te
             let (text, stop_ids, engine) = backend::visit(options, &checkpoint, starter)??;
             let took = start.elapsed();
             tracing::info!(?opened, ?took, model = source.place(), backend = engine.describe(), "loaded");
-            Ok(Loaded { name: source.name(), place: source.place(), text, engine, defaults, stop_ids, took })
+            let _end = EndOfEngine(engine.clone());
+            Ok(Loaded {
+                name: source.name(),
+                place: source.place(),
+                text,
+                engine,
+                defaults,
+                stop_ids,
+                took,
+                _end,
+            })
         })
     })
 }

@@ -1,6 +1,9 @@
 //! A backend without a model.
 
-use crate::{Backend, BackendError, DecodeStep, LogitsWanted, SequenceState, TokenId};
+use crate::{
+    Backend, BackendError, Choice, ChoicePlan, ChoiceStep, Chosen, DecodeStep, GenerationError, LogitsWanted,
+    Sampler, SamplingParams, SequenceState, TokenId,
+};
 use std::time::Duration;
 
 /// A backend whose logits are a function of the tokens that a sequence has consumed, and whose calls fail as a script
@@ -11,6 +14,8 @@ pub struct ScriptedBackend {
     chunk: usize,
     logits: LogitsRule,
     script: Script,
+    /// Chooses tokens itself.
+    chooses: bool,
 }
 
 type LogitsRule = Box<dyn Fn(&[TokenId], &mut [f32]) + Send>;
@@ -36,6 +41,8 @@ pub enum CallKind {
     Prefill,
     /// [`Backend::decode`].
     Decode,
+    /// [`Backend::choose`].
+    Choose,
     /// [`Backend::snapshot`].
     Snapshot,
     /// [`Backend::restore`].
@@ -60,9 +67,25 @@ pub enum Fault {
 }
 
 /// The tokens that a sequence has consumed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct ScriptedState {
     tokens: Vec<TokenId>,
+    choosing: Option<Choosing>,
+}
+
+/// How a state's tokens are chosen.
+#[derive(Debug)]
+struct Choosing {
+    sampler: Sampler,
+    /// The token that was consumed before it was asked for.
+    ahead: Option<TokenId>,
+}
+
+/// Tokens alone: nobody chooses for a copy.
+impl Clone for ScriptedState {
+    fn clone(&self) -> Self {
+        Self { tokens: self.tokens.clone(), choosing: None }
+    }
 }
 
 impl SequenceState for ScriptedState {
@@ -85,7 +108,15 @@ impl ScriptedBackend {
             chunk: 16,
             logits: Box::new(hashed_logits),
             script: Box::new(|_| Fault::None),
+            chooses: false,
         }
+    }
+
+    /// It chooses tokens itself, and consumes each before it is asked to where it may.
+    #[must_use]
+    pub fn choosing(mut self) -> Self {
+        self.chooses = true;
+        self
     }
 
     /// Another longest context than 4096.
@@ -197,6 +228,7 @@ impl Backend for ScriptedBackend {
         assert!((1..=self.chunk).contains(&tokens.len()), "a prefill of {} tokens", tokens.len());
         self.check(state, tokens)?;
         let start = state.tokens.len();
+        state.choosing = None;
         state.tokens.extend_from_slice(tokens);
         let call = Call { kind: CallKind::Prefill, sequences: vec![&state.tokens], consumed: tokens.len() };
         let fault = self.play(&call)?;
@@ -228,6 +260,49 @@ impl Backend for ScriptedBackend {
         Ok(())
     }
 
+    fn start_choosing(
+        &mut self,
+        state: &mut ScriptedState,
+        plan: &ChoicePlan<'_>,
+    ) -> Result<bool, BackendError> {
+        if !self.chooses {
+            return Ok(false);
+        }
+        let params = SamplingParams { seed: Some(plan.seed), ..plan.params.clone() };
+        let mut sampler = Sampler::new(&params, plan.prompt, plan.tokens.clone().into(), plan.logprobs);
+        plan.answer.iter().for_each(|&id| sampler.record(id));
+        state.choosing = Some(Choosing { sampler, ahead: None });
+        Ok(true)
+    }
+
+    fn choose(&mut self, step: ChoiceStep<'_, ScriptedState>) -> Result<Chosen, BackendError> {
+        let ChoiceStep { state, token, mask, run_ahead } = step;
+        assert!(!(run_ahead && mask.is_some()), "running ahead of a mask");
+        let mut choosing = state.choosing.take().ok_or_else(not_choosing)?;
+        match choosing.ahead.take() {
+            Some(ahead) => assert_eq!(ahead, token, "another token than the one that was chosen"),
+            None => {
+                self.check(state, &[token])?;
+                state.tokens.push(token);
+            }
+        }
+        let call = Call { kind: CallKind::Choose, sequences: vec![&state.tokens], consumed: 1 };
+        let fault = self.play(&call)?;
+        let mut logits = Vec::new();
+        self.write_logits(&state.tokens, &fault, &mut logits);
+        let choice: Choice = match choosing.sampler.choose(&mut logits, mask) {
+            Ok(choice) => choice,
+            Err(GenerationError::BadLogits { what, .. }) => return Ok(Chosen::NotFinite(what)),
+            Err(_) => return Ok(Chosen::NothingAllowed),
+        };
+        if run_ahead && state.tokens.len() < self.max_context {
+            state.tokens.push(choice.id);
+            choosing.ahead = Some(choice.id);
+        }
+        state.choosing = Some(choosing);
+        Ok(Chosen::Token(choice))
+    }
+
     fn snapshot(&mut self, state: &ScriptedState) -> Result<ScriptedState, BackendError> {
         self.play(&Call { kind: CallKind::Snapshot, sequences: vec![&state.tokens], consumed: 0 })?;
         Ok(state.clone())
@@ -241,6 +316,10 @@ impl Backend for ScriptedBackend {
     fn snapshot_bytes(&self, snapshot: &ScriptedState) -> usize {
         snapshot.bytes()
     }
+}
+
+fn not_choosing() -> BackendError {
+    BackendError::Device("choose without start_choosing".to_owned())
 }
 
 /// Logits from a hash of all tokens so far (FNV-1a, then SplitMix64 per row).

@@ -9,7 +9,7 @@ use lily_engine::{
 
 /// Allows one fixed text and then the end.
 #[derive(Clone)]
-struct Fixed {
+pub(crate) struct Fixed {
     text: Vec<TokenId>,
     at: usize,
     /// Complete after the text, without asking for the end.
@@ -45,11 +45,11 @@ impl TokenConstraint for Fixed {
     }
 }
 
-fn fixed(text: &str) -> Fixed {
+pub(crate) fn fixed(text: &str) -> Fixed {
     Fixed { text: bytes(text), at: 0, closes_itself: false, fails_at: None, panics_at: None }
 }
 
-fn constrained(constraint: Fixed) -> GenerationRequest {
+pub(crate) fn constrained(constraint: Fixed) -> GenerationRequest {
     GenerationRequest {
         constraint: Some(Box::new(constraint)),
         stop_ids: vec![END],

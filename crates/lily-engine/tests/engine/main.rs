@@ -3,6 +3,7 @@
 mod answers;
 mod cache;
 mod cancellation;
+mod choosing;
 mod constraints;
 mod faults;
 mod limits;

@@ -1,6 +1,7 @@
 //! [`GpuBackend`].
 
-mod generate;
+mod choose;
+mod effects;
 mod measure;
 mod slot;
 mod trace;
@@ -17,10 +18,13 @@ use crate::{
         prefill::{self, Chunk, PrefillTemporaries},
     },
     state::Frozen,
-    weights::WeightPlan,
+    weights::{WeightPlan, WeightRoute},
 };
 use lily_checkpoint::Checkpoint;
-use lily_engine::{Backend, BackendError, DecodeStep, LogitsWanted, TokenId, evaluation::ExpertChoices};
+use lily_engine::{
+    Backend, BackendError, ChoicePlan, ChoiceStep, Chosen, DecodeStep, LogitsWanted, TokenId,
+    evaluation::ExpertChoices,
+};
 use lily_kernels::step;
 use slot::{Pool, ProgramKey, Slot};
 use std::sync::Arc;
@@ -40,6 +44,8 @@ pub struct GpuOptions {
     pub prefill_chunk: Option<usize>,
     /// Which optimisations are on.
     pub switches: Switches,
+    /// How the weights get onto the device.
+    pub weights: WeightRoute,
 }
 
 /// The model on a GPU.
@@ -47,7 +53,6 @@ pub struct GpuBackend {
     model: GpuModel,
     decode: DecodeTemporaries,
     prefill: PrefillTemporaries,
-    choice: Choice,
     pool: Arc<Pool>,
     plan: MemoryPlan,
     max_context: usize,
@@ -69,15 +74,16 @@ impl GpuBackend {
         let limit = config.max_position_embeddings;
         let max_context = options.max_context.unwrap_or(limit).min(limit);
         let prefill_chunk = options.prefill_chunk.unwrap_or(DEFAULT_PREFILL_CHUNK).min(max_context).max(1);
-        let weights = WeightPlan::new(checkpoint)?;
+        let weights = WeightPlan::routed(checkpoint, &*device, options.weights)?;
         let temporaries = DecodeTemporaries::bytes(config, max_context)
-            + PrefillTemporaries::bytes(config, prefill_chunk, LOGIT_ROWS);
-        let plan = MemoryPlan::new(config, weights.bytes(), max_context, temporaries, device.limits().memory);
+            + PrefillTemporaries::bytes(config, prefill_chunk, LOGIT_ROWS)
+            + Choice::bytes(config) as u64;
+        let plan = MemoryPlan::new(config, weights.bytes(), max_context, temporaries, device.limits().memory)
+            .with_mapped(weights.mapped_bytes());
         tracing::info!("memory plan\n{plan}");
         plan.check()?;
         let decode = DecodeTemporaries::new(&*device, config, max_context)?;
         let prefill = PrefillTemporaries::new(&*device, config, prefill_chunk, LOGIT_ROWS)?;
-        let choice = Choice::new(&*device, config)?;
         let weights = weights.load(&*device)?;
         let model = GpuModel::new(device, config.clone(), weights, options.switches);
         model.read_kept();
@@ -85,7 +91,6 @@ impl GpuBackend {
             model,
             decode,
             prefill,
-            choice,
             pool: Arc::default(),
             plan,
             max_context,
@@ -229,6 +234,24 @@ impl GpuBackend {
         Ok(())
     }
 
+    /// The most tokens of a chunk: without `chunked-prefill` a whole prompt.
+    fn longest_chunk(&self) -> usize {
+        if self.model.switches.has(Optimisation::ChunkedPrefill) {
+            self.prefill_chunk
+        } else {
+            self.max_context
+        }
+    }
+
+    /// Makes room for a chunk that is longer than the memory plan's.
+    fn reserve_chunk(&mut self, rows: usize) -> Result<(), GpuError> {
+        if rows > self.prefill.limit() {
+            let device = &*self.model.device;
+            self.prefill = PrefillTemporaries::new(device, &self.model.config, rows, LOGIT_ROWS)?;
+        }
+        Ok(())
+    }
+
     /// The program of a step for this slot, recorded if it is not there yet.
     fn step_program(&self, slot: &mut Slot, context: usize) -> Result<Program, GpuError> {
         let switches = self.model.switches;
@@ -243,9 +266,10 @@ impl GpuBackend {
     }
 
     fn write_step(&self, buffers: &StateBuffers, token: TokenId, position: usize) -> Result<(), GpuError> {
-        let mut words = [0_u32; step::WORDS];
-        words[step::TOKEN] = token.0;
-        words[step::POSITION] = u32::try_from(position).unwrap_or(u32::MAX);
+        self.write_words(buffers, &choose::step_words(token, position))
+    }
+
+    fn write_words(&self, buffers: &StateBuffers, words: &[u32; step::WORDS]) -> Result<(), GpuError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.model.device.upload(&buffers.step, &bytes)
     }
@@ -261,6 +285,7 @@ impl GpuBackend {
 
     fn decode_one(&mut self, step: &mut DecodeStep<'_, GpuState>) -> Result<(), GpuError> {
         self.reserve(step.state, 1)?;
+        step.state.choosing = None;
         let position = step.state.position;
         let slot = step.state.slot()?;
         self.write_step(&slot.buffers, step.token, position)?;
@@ -284,6 +309,8 @@ impl GpuBackend {
         wanted: LogitsWanted<'_>,
     ) -> Result<(), GpuError> {
         self.reserve(state, tokens.len())?;
+        self.reserve_chunk(tokens.len())?;
+        state.choosing = None;
         let ids: Vec<u8> = tokens.iter().flat_map(|token| token.0.to_le_bytes()).collect();
         self.model.device.upload(&self.prefill.tokens, &ids)?;
         let chunk = Chunk { rows: tokens.len(), position: state.position };
@@ -356,7 +383,7 @@ impl Backend for GpuBackend {
     }
 
     fn prefill_chunk(&self) -> usize {
-        self.prefill_chunk
+        self.longest_chunk()
     }
 
     fn new_state(&mut self) -> Result<GpuState, BackendError> {
@@ -370,7 +397,7 @@ impl Backend for GpuBackend {
         wanted: LogitsWanted<'_>,
     ) -> Result<(), BackendError> {
         self.check(state.position, tokens.iter())?;
-        BackendError::check_prefill_length(tokens.len(), self.prefill_chunk)?;
+        BackendError::check_prefill_length(tokens.len(), self.longest_chunk())?;
         Ok(self.read_chunk(state, tokens, wanted)?)
     }
 
@@ -379,6 +406,18 @@ impl Backend for GpuBackend {
             self.check(step.state.position, std::iter::once(&step.token))?;
         }
         Ok(steps.iter_mut().try_for_each(|step| self.decode_one(step))?)
+    }
+
+    fn start_choosing(&mut self, state: &mut GpuState, plan: &ChoicePlan<'_>) -> Result<bool, BackendError> {
+        Ok(self.begin_choosing(state, plan)?)
+    }
+
+    fn choose(&mut self, step: ChoiceStep<'_, GpuState>) -> Result<Chosen, BackendError> {
+        // A step that has begun was checked when it was.
+        if step.state.choosing.as_ref().is_some_and(|choosing| choosing.ahead.is_none()) {
+            self.check(step.state.position, std::iter::once(&step.token))?;
+        }
+        Ok(self.choose_next(step)?)
     }
 
     fn snapshot(&mut self, state: &GpuState) -> Result<GpuSnapshot, BackendError> {

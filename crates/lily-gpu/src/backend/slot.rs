@@ -1,7 +1,10 @@
 //! State buffers with the programs that are bound to them, kept when a sequence ends.
 
-use crate::{Device, GpuError, GpuModel, Program, StateBuffers, Switches, plan::choice::ChoiceKey};
-use lily_engine::SequenceState;
+use crate::{
+    Device, GpuError, GpuModel, Program, StateBuffers, Switches, Ticket,
+    plan::choice::{Choice, ChoiceKey},
+};
+use lily_engine::{SequenceState, TokenId};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -23,8 +26,29 @@ pub(super) struct ProgramKey {
 /// One sequence's buffers.
 pub(super) struct Slot {
     pub(super) buffers: StateBuffers,
+    /// How tokens are chosen, once that was asked for.
+    pub(super) choice: Option<Choice>,
     /// Bound to the buffers.
     pub(super) programs: HashMap<ProgramKey, Program>,
+}
+
+/// Where a sequence is whose tokens the device chooses.
+pub(super) struct Choosing {
+    pub(super) next: Next,
+    /// The step that consumes the next token, if that has begun.
+    pub(super) ahead: Option<Ticket>,
+    /// Log-probabilities are wanted.
+    pub(super) logprobs: bool,
+}
+
+/// What the next step consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A token that the host names. The step words must start with these: the tokens of the answer that have been chosen,
+    /// and how many have entered the repetition window.
+    Given { answered: u64, history: u32 },
+    /// The device's own choice, which the step words name already.
+    Chosen(TokenId),
 }
 
 /// Slots of sequences that have ended.
@@ -50,7 +74,7 @@ impl Pool {
             }
             result => result?,
         };
-        Ok(Slot { buffers, programs: HashMap::new() })
+        Ok(Slot { buffers, choice: None, programs: HashMap::new() })
     }
 
     fn give_back(&self, slot: Slot) {
@@ -66,6 +90,8 @@ pub struct GpuState {
     /// Gone only while the state is dropped.
     slot: Option<Slot>,
     pub(super) position: usize,
+    /// Set while the device chooses the tokens.
+    pub(super) choosing: Option<Choosing>,
     pool: Arc<Pool>,
     /// Bytes of a sequence of `n` tokens: fixed and per token.
     size: crate::StateSize,
@@ -73,12 +99,17 @@ pub struct GpuState {
 
 impl GpuState {
     pub(super) fn new(slot: Slot, position: usize, pool: Arc<Pool>, size: crate::StateSize) -> Self {
-        Self { slot: Some(slot), position, pool, size }
+        Self { slot: Some(slot), position, choosing: None, pool, size }
     }
 
     /// The buffers and programs.
     pub(super) fn slot(&mut self) -> Result<&mut Slot, GpuError> {
         self.slot.as_mut().ok_or_else(gone)
+    }
+
+    /// How its tokens are chosen.
+    pub(super) fn choice(&self) -> Result<&Choice, GpuError> {
+        self.slot.as_ref().and_then(|slot| slot.choice.as_ref()).ok_or_else(gone)
     }
 
     /// The buffers.

@@ -2,6 +2,7 @@
 
 use super::{Device, Limits, Pass, Program, Ticket, host_memory::AlignedBytes};
 use crate::{Buffer, Dispatch, GpuError, Kernel, Recording, View};
+use lily_checkpoint::Bytes;
 use lily_kernels::{
     MetalTier, Platform, Specialisation,
     emulator::{Checks, Memory as Argument, Module},
@@ -29,8 +30,13 @@ pub struct EmulatorDevice {
     submitted: AtomicU64,
 }
 
-/// A buffer's bytes. Whoever touches them holds [`TURN`].
-struct Memory(UnsafeCell<AlignedBytes>);
+/// A buffer's bytes.
+enum Memory {
+    /// Whoever touches them holds [`TURN`].
+    Own(UnsafeCell<AlignedBytes>),
+    /// Of somebody else: never written.
+    Others(Bytes),
+}
 
 // SAFETY: the bytes are only touched while the one lock is held.
 unsafe impl Sync for Memory {}
@@ -45,9 +51,36 @@ fn turn() -> MutexGuard<'static, ()> {
 
 impl Memory {
     /// The bytes, while the lock is held.
-    fn bytes<'a>(&'a self, _turn: &'a mut MutexGuard<'static, ()>) -> &'a mut [u8] {
-        // SAFETY: the lock is held and borrowed exclusively as long as the slice is.
-        unsafe { &mut *self.0.get() }.as_mut()
+    fn bytes<'a>(&'a self, _turn: &'a mut MutexGuard<'static, ()>) -> Result<&'a mut [u8], GpuError> {
+        match self {
+            // SAFETY: the lock is held and borrowed exclusively as long as the slice is.
+            Self::Own(bytes) => Ok(unsafe { &mut *bytes.get() }.as_mut()),
+            Self::Others(_) => Err(GpuError::Device {
+                call: "writing a buffer".to_owned(),
+                what: "its memory is not the device's".to_owned(),
+            }),
+        }
+    }
+
+    /// Where a range of them begins, for a kernel.
+    fn at(
+        &self,
+        range: std::ops::Range<usize>,
+        turn: &mut MutexGuard<'static, ()>,
+    ) -> Result<*mut u8, GpuError> {
+        match self {
+            Self::Own(_) => Ok(self.bytes(turn)?[range].as_mut_ptr()),
+            Self::Others(bytes) => Ok(bytes[range].as_ptr().cast_mut()),
+        }
+    }
+
+    /// A copy of a range of them.
+    fn read(&self, range: std::ops::Range<usize>, out: &mut [u8]) -> Result<(), GpuError> {
+        match self {
+            Self::Own(_) => out.copy_from_slice(&self.bytes(&mut turn())?[range]),
+            Self::Others(bytes) => out.copy_from_slice(&bytes[range]),
+        }
+        Ok(())
     }
 }
 
@@ -89,12 +122,13 @@ impl EmulatorDevice {
         let mut turn = turn();
         let mut arguments = Vec::with_capacity(dispatch.bindings.len());
         for bound in &dispatch.bindings {
-            let data = memory(&bound.view)?.bytes(&mut turn)[bound.view.range()].as_mut_ptr();
+            let data = memory(&bound.view)?.at(bound.view.range(), &mut turn)?;
             arguments.push(Argument { data, len: bound.view.bytes() });
         }
         let entry = dispatch.kernel.entry();
         // SAFETY: every pointer is to a range of a buffer that the recording holds; the lock, held through the call, keeps
-        // everybody else out; the recorder has refused overlaps of what is written.
+        // everybody else out; the recorder has refused overlaps of what is written; memory of others is only bound where
+        // weights are, which no kernel writes.
         let ran = unsafe { kernel.run_on(entry, dispatch.groups, &arguments, &dispatch.params) };
         ran.map_err(|faults| GpuError::Faults {
             label: format!("{} ({entry})", dispatch.label),
@@ -132,24 +166,28 @@ impl Device for EmulatorDevice {
 
     fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
         let memory = AlignedBytes::filled(bytes, POISON).ok_or_else(|| out_of_memory(bytes, label))?;
-        Ok(Buffer::new(bytes, label, Memory(UnsafeCell::new(memory))))
+        Ok(Buffer::new(bytes, label, Memory::Own(UnsafeCell::new(memory))))
     }
 
     fn allocate_shared(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
         let memory = AlignedBytes::filled(bytes, 0).ok_or_else(|| out_of_memory(bytes, label))?;
-        Ok(Buffer::new(bytes, label, Memory(UnsafeCell::new(memory))))
+        Ok(Buffer::new(bytes, label, Memory::Own(UnsafeCell::new(memory))))
+    }
+
+    fn wrap(&self, bytes: &Bytes, label: &str) -> Result<Option<Buffer>, GpuError> {
+        let aligned = (bytes.as_ptr() as usize).is_multiple_of(4096);
+        Ok(aligned.then(|| Buffer::new(bytes.len(), label, Memory::Others(bytes.clone()))))
     }
 
     fn upload(&self, to: &View, bytes: &[u8]) -> Result<(), GpuError> {
         let to = to.slice(0, bytes.len());
-        memory(&to)?.bytes(&mut turn())[to.range()].copy_from_slice(bytes);
+        memory(&to)?.bytes(&mut turn())?[to.range()].copy_from_slice(bytes);
         Ok(())
     }
 
     fn download(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
         let from = from.slice(0, out.len());
-        out.copy_from_slice(&memory(&from)?.bytes(&mut turn())[from.range()]);
-        Ok(())
+        memory(&from)?.read(from.range(), out)
     }
 
     fn peek(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
@@ -159,14 +197,14 @@ impl Device for EmulatorDevice {
     fn copy(&self, from: &View, to: &View) -> Result<(), GpuError> {
         let bytes = from.bytes().min(to.bytes());
         let (from, to) = (from.slice(0, bytes), to.slice(0, bytes));
-        let mut turn = turn();
-        let copy = memory(&from)?.bytes(&mut turn)[from.range()].to_vec();
-        memory(&to)?.bytes(&mut turn)[to.range()].copy_from_slice(&copy);
+        let mut copy = vec![0; bytes];
+        memory(&from)?.read(from.range(), &mut copy)?;
+        memory(&to)?.bytes(&mut turn())?[to.range()].copy_from_slice(&copy);
         Ok(())
     }
 
     fn zero(&self, view: &View) -> Result<(), GpuError> {
-        memory(view)?.bytes(&mut turn())[view.range()].fill(0);
+        memory(view)?.bytes(&mut turn())?[view.range()].fill(0);
         Ok(())
     }
 

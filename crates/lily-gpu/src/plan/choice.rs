@@ -12,6 +12,10 @@ use lily_kernels::{sampling, step};
 
 /// Slots of the ring: more than there can be steps under way.
 const RING: usize = 64;
+/// More than any context has tokens: a longer window is the same.
+const LONGEST_WINDOW: usize = 1 << 24;
+/// Tokens of a repetition window that there is room for from the start.
+const FIRST_WINDOW: usize = SamplingParams::DEFAULT_REPETITION_WINDOW;
 /// A bias that bans, and its opposite that forces.
 const CERTAIN: f32 = 100.0;
 
@@ -41,6 +45,8 @@ pub struct ChoiceKey {
     pub adjust: bool,
     /// Best tokens that can be reported.
     pub report: usize,
+    /// Tokens that the repetition window's buffer has room for.
+    pub window: usize,
 }
 
 /// A chosen token as the device left it.
@@ -64,6 +70,8 @@ pub struct ChoiceRequest<'a> {
     pub seed: u64,
     /// What the repetition penalty has seen already.
     pub prompt: &'a [TokenId],
+    /// What was chosen already: the other penalties look at it, and its length is the next choice's step number.
+    pub answer: &'a [TokenId],
     /// The ids that have a token.
     pub tokens: &'a TokenMask,
     /// Best tokens to report with their log-probabilities.
@@ -74,6 +82,9 @@ pub struct ChoiceRequest<'a> {
 pub struct Choice {
     key: ChoiceKey,
     vocab: usize,
+    /// The ids that may be chosen without a grammar, and those of them that a bias forces.
+    allowed: TokenMask,
+    forced: TokenMask,
     /// u32 `[sampling::WORDS]`.
     sampling: View,
     /// A bit per id: what may be chosen.
@@ -120,13 +131,15 @@ impl Choice {
         let buffer = |count: usize| Ok::<View, GpuError>(device.allocate(count * 4, "sampling")?.whole());
         let ring = device.allocate_shared(RING * sampling::slot_words(most) * 4, "chosen tokens")?.whole();
         let mut choice = Self {
-            key: ChoiceKey { route: ChoiceRoute::Greedy, adjust: false, report: 0 },
+            key: ChoiceKey { route: ChoiceRoute::Greedy, adjust: false, report: 0, window: FIRST_WINDOW },
             vocab,
+            allowed: TokenMask::none(vocab),
+            forced: TokenMask::none(vocab),
             sampling: buffer(sampling::WORDS)?,
             mask: buffer(vocab.div_ceil(32))?,
             bias: buffer(vocab)?,
             counts: buffer(2 * vocab)?,
-            window: buffer(4)?,
+            window: buffer(FIRST_WINDOW)?,
             candidates: buffer(blocks * most * 2)?,
             statistics: buffer(blocks * sampling::STATISTICS)?,
             draws: buffer(2 * blocks)?,
@@ -134,19 +147,34 @@ impl Choice {
             ring,
         };
         let (params, tokens) = (SamplingParams::default(), TokenMask::all(vocab));
-        let greedy = ChoiceRequest { params: &params, seed: 0, prompt: &[], tokens: &tokens, logprobs: 0 };
+        let greedy = ChoiceRequest {
+            params: &params,
+            seed: 0,
+            prompt: &[],
+            answer: &[],
+            tokens: &tokens,
+            logprobs: 0,
+        };
         choice.set(device, &greedy)?;
         Ok(choice)
     }
 
-    /// Takes up a request. Answers what the step words' history starts with.
+    /// Bytes of one sequence's buffers, about.
+    pub fn bytes(config: &ModelConfig) -> usize {
+        let (vocab, blocks) = (config.vocab_size, config.vocab_size.div_ceil(sampling::BLOCK));
+        let per_block = 2 * sampling::MOST_CANDIDATES + sampling::STATISTICS + 2;
+        (3 * vocab + vocab.div_ceil(32) + blocks * per_block + FIRST_WINDOW) * 4
+    }
+
+    /// Takes up a request. Answers what the step words' history starts with. What was recorded before is of use for
+    /// requests with the same [`Choice::key`].
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] for a long window; the device's.
     pub fn set(&mut self, device: &dyn Device, request: &ChoiceRequest<'_>) -> Result<u32, GpuError> {
-        let &ChoiceRequest { params, seed, prompt, tokens, logprobs } = request;
+        let &ChoiceRequest { params, seed, prompt, answer, tokens, logprobs } = request;
         let penalised = params.repetition_penalty != 1.0;
-        let window_len = if penalised { params.repetition_window } else { 0 };
+        let window_len = if penalised { params.repetition_window.min(LONGEST_WINDOW) } else { 0 };
         let adjust = window_len > 0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
         let mut row = [0; sampling::WORDS];
         row[sampling::TEMPERATURE] = if params.is_greedy() { 1.0 } else { params.temperature }.to_bits();
@@ -162,8 +190,10 @@ impl Choice {
         row[sampling::LOGPROBS] = report as u32;
         device.upload(&self.sampling, &words(&row))?;
         let biased = !params.logit_bias.is_empty();
-        self.key = ChoiceKey { route: ChoiceRoute::of(params, self.vocab), adjust: adjust || biased, report };
-        self.set_mask(device, &self.allowed(params, tokens))?;
+        self.key.route = ChoiceRoute::of(params, self.vocab);
+        (self.key.adjust, self.key.report) = (adjust || biased, report);
+        self.find_allowed(params, tokens);
+        self.set_mask(device, None)?;
         if !self.key.adjust {
             return Ok(0);
         }
@@ -174,45 +204,61 @@ impl Choice {
             }
         }
         device.upload(&self.bias, &bias.iter().flat_map(|bias| bias.to_le_bytes()).collect::<Vec<u8>>())?;
-        let seen = &prompt[prompt.len().saturating_sub(window_len)..];
+        let seen: Vec<u32> = prompt.iter().chain(answer).map(|id| id.0).collect();
+        let seen = &seen[seen.len().saturating_sub(window_len)..];
         let mut counts = vec![0; 2 * self.vocab];
-        for id in seen {
-            if let Some(count) = counts.get_mut(2 * id.0 as usize) {
+        let generated = answer.iter().map(|id| 2 * id.0 as usize + 1);
+        for at in seen.iter().map(|&id| 2 * id as usize).chain(generated) {
+            if let Some(count) = counts.get_mut(at) {
                 *count += 1;
             }
         }
         device.upload(&self.counts, &words(&counts))?;
-        if self.window.bytes() < window_len * 4 {
-            self.window = device.allocate(window_len * 4, "repetition window")?.whole();
+        if self.key.window < window_len {
+            let room = window_len.next_power_of_two();
+            self.window = device.allocate(room * 4, "repetition window")?.whole();
+            self.key.window = room;
         }
-        device.upload(&self.window, &words(&seen.iter().map(|id| id.0).collect::<Vec<u32>>()))?;
+        if !seen.is_empty() {
+            device.upload(&self.window, &words(seen))?;
+        }
         Ok(seen.len() as u32)
     }
 
-    /// The ids that may be chosen: those with a token, without banned ones; if forced ones are left, only those.
-    fn allowed(&self, params: &SamplingParams, tokens: &TokenMask) -> TokenMask {
-        let mut allowed = TokenMask::none(self.vocab);
-        for (word, &tokens) in allowed.words_mut().iter_mut().zip(tokens.words()) {
+    /// The ids that may be chosen: those with a token, without banned ones; and the forced ones among them.
+    fn find_allowed(&mut self, params: &SamplingParams, tokens: &TokenMask) {
+        self.allowed.allow_none();
+        self.forced.allow_none();
+        for (word, &tokens) in self.allowed.words_mut().iter_mut().zip(tokens.words()) {
             *word = tokens;
         }
         let mut sums = std::collections::BTreeMap::new();
         for &(id, bias) in &params.logit_bias {
             *sums.entry(id).or_insert(0.0) += bias;
         }
-        sums.iter().filter(|&(_, &sum)| sum <= -CERTAIN).for_each(|(&id, _)| allowed.forbid(id));
-        let mut forced = TokenMask::none(self.vocab);
-        sums.iter()
-            .filter(|&(&id, &sum)| sum >= CERTAIN && allowed.allows(id))
-            .for_each(|(&id, _)| forced.allow(id));
-        if forced.words().iter().any(|&word| word != 0) { forced } else { allowed }
+        for (id, sum) in sums {
+            if sum <= -CERTAIN {
+                self.allowed.forbid(id);
+            } else if sum >= CERTAIN && self.allowed.allows(id) {
+                self.forced.allow(id);
+            }
+        }
     }
 
-    /// Replaces the mask: how a grammar narrows a choice, between the layers and the choice of one step.
+    /// Replaces what may be chosen: what the request allows and, if given, a grammar too; of that only the forced ids, if
+    /// any is left. Takes effect between the layers and the choice of the step that is submitted next.
     ///
     /// # Errors
     /// The device's.
-    pub fn set_mask(&self, device: &dyn Device, allowed: &TokenMask) -> Result<(), GpuError> {
-        device.upload(&self.mask, &words(&allowed.words()[..self.vocab.div_ceil(32)]))
+    pub fn set_mask(&self, device: &dyn Device, grammar: Option<&TokenMask>) -> Result<(), GpuError> {
+        let narrowed = |mask: &TokenMask| -> Vec<u32> {
+            let grammar = grammar.map(TokenMask::words);
+            let word = |at: usize| grammar.map_or(u32::MAX, |words| words.get(at).copied().unwrap_or(0));
+            mask.words().iter().enumerate().map(|(at, &own)| own & word(at)).collect()
+        };
+        let forced = narrowed(&self.forced);
+        let left = if forced.iter().any(|&word| word != 0) { forced } else { narrowed(&self.allowed) };
+        device.upload(&self.mask, &words(&left))
     }
 
     /// What a recording of this choice depends on.
@@ -220,18 +266,7 @@ impl Choice {
         self.key
     }
 
-    /// Token and status of the choice after the token at `position`, once its step is done.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn chosen(&self, device: &dyn Device, position: usize) -> Result<[u32; 2], GpuError> {
-        let mut slot = [0; 8];
-        device.peek(&self.slot(position), &mut slot)?;
-        let [a, b, c, d, e, f, g, h] = slot;
-        Ok([u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])])
-    }
-
-    /// The same with log-probabilities.
+    /// What was chosen after the token at `position`, once its step is done.
     ///
     /// # Errors
     /// The device's.
@@ -269,7 +304,7 @@ pub fn record(
     temporaries: &DecodeTemporaries,
     choice: &Choice,
 ) -> Result<(), GpuError> {
-    let ChoiceKey { route, adjust, report } = choice.key;
+    let ChoiceKey { route, adjust, report, .. } = choice.key;
     let blocks = choice.vocab.div_ceil(sampling::BLOCK);
     let (number, candidates) = match route {
         ChoiceRoute::Greedy => (0, 1),

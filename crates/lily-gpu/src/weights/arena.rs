@@ -1,21 +1,28 @@
-//! One buffer for many tensors: sized first, then allocated, then filled in order.
+//! One buffer for many tensors: sized first, then allocated, then filled in order. Or none: tensors that stay where they are in
+//! files that the device reads itself.
 
+use super::files::MappedFiles;
 use crate::{Buffer, Device, GpuError, View};
 use lily_checkpoint::Bytes;
+use std::sync::Arc;
 
 /// Every tensor starts at a multiple of this.
 pub(super) const ALIGNMENT: usize = 256;
 
-/// A place in an arena that is not allocated yet.
+/// A place in an arena that is not allocated yet, or in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) offset: usize,
-    pub(super) bytes: usize,
+    /// Number of the file; in the arena without one.
+    file: Option<usize>,
+    offset: usize,
+    bytes: usize,
 }
 
 /// An arena under construction.
 #[derive(Default)]
 pub(super) struct Arena {
+    /// Files that the device reads itself, if it does: what lies in one of them in one run is not copied.
+    files: Option<Arc<MappedFiles>>,
     bytes: usize,
     /// Where each source goes, in order of offsets. What follows each other in a file and here is one source.
     sources: Vec<(usize, Source)>,
@@ -29,8 +36,19 @@ enum Source {
 }
 
 impl Arena {
+    /// An arena for what cannot stay in these files.
+    pub(super) fn beside(files: Option<&Arc<MappedFiles>>) -> Self {
+        Self { files: files.cloned(), ..Self::default() }
+    }
+
     /// Places tensors one behind the other, without a gap between them.
-    pub(super) fn place<'a>(&mut self, parts: impl IntoIterator<Item = &'a Bytes>) -> Place {
+    pub(super) fn place<'a>(&mut self, parts: impl IntoIterator<Item = &'a Bytes> + Clone) -> Place {
+        if let Some(files) = &self.files
+            && let Some(run) = one_run(parts.clone())
+            && let Some((file, offset)) = files.find(&run)
+        {
+            return Place { file: Some(file), offset, bytes: run.len() };
+        }
         let offset = self.bytes.next_multiple_of(ALIGNMENT);
         let mut at = offset;
         for part in parts {
@@ -44,7 +62,7 @@ impl Arena {
             at += part.len();
         }
         self.bytes = at;
-        Place { offset, bytes: at - offset }
+        Place { file: None, offset, bytes: at - offset }
     }
 
     /// Places f32 values.
@@ -59,7 +77,7 @@ impl Arena {
 
     fn place_made(&mut self, bytes: Vec<u8>) -> Place {
         let offset = self.bytes.next_multiple_of(ALIGNMENT);
-        let place = Place { offset, bytes: bytes.len() };
+        let place = Place { file: None, offset, bytes: bytes.len() };
         self.bytes = offset + bytes.len();
         self.sources.push((offset, Source::Made(bytes)));
         place
@@ -81,15 +99,27 @@ impl Arena {
                 _ => {}
             }
         }
-        Ok(Filled(buffer))
+        Ok(Filled { buffer, files: self.files })
     }
 }
 
+/// The parts as one run, if they lie so in one file.
+pub(super) fn one_run<'a>(parts: impl IntoIterator<Item = &'a Bytes>) -> Option<Bytes> {
+    let mut parts = parts.into_iter();
+    let first = parts.next()?.clone();
+    parts.try_fold(first, |run, part| run.joined(part))
+}
+
 /// An arena with its contents.
-pub(super) struct Filled(pub(super) Buffer);
+pub(super) struct Filled {
+    buffer: Buffer,
+    files: Option<Arc<MappedFiles>>,
+}
 
 impl Filled {
+    /// A place, now that it exists.
     pub(super) fn view(&self, place: Place) -> View {
-        self.0.view(place.offset, place.bytes)
+        let file = place.file.zip(self.files.as_ref()).map(|(number, files)| files.buffer(number));
+        file.unwrap_or(&self.buffer).view(place.offset, place.bytes)
     }
 }

@@ -31,7 +31,10 @@ use rayon::prelude::*;
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -63,6 +66,8 @@ pub struct CudaDevice {
     context: Arc<Context>,
     compiler: Arc<Compiler>,
     kernels: Mutex<HashMap<String, Pending<Function>>>,
+    /// Nothing is compiled any more.
+    closing: Arc<AtomicBool>,
     queue: Mutex<Queue>,
     description: String,
     limits: Limits,
@@ -130,6 +135,7 @@ impl CudaDevice {
         Ok(Self {
             compiler: Arc::new(compiler),
             kernels: Mutex::default(),
+            closing: Arc::default(),
             queue: Mutex::new(queue),
             description,
             limits,
@@ -308,8 +314,14 @@ impl Device for CudaDevice {
             let shared =
                 specialisation.value("SHARED").and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
             let request = Request { name: key.clone(), entry: entry.to_owned(), source, shared };
-            let (context, compiler) = (self.context.clone(), self.compiler.clone());
-            Pending::start(move || function::make(&context, &compiler, &request))
+            let (context, compiler, closing) =
+                (self.context.clone(), self.compiler.clone(), self.closing.clone());
+            Pending::start(move || {
+                if closing.load(Ordering::Relaxed) {
+                    return Err(foreign("a kernel of a device that is closed"));
+                }
+                function::make(&context, &compiler, &request)
+            })
         });
         Ok(Kernel::new(key, signature, pending.clone()))
     }
@@ -367,6 +379,15 @@ impl Device for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
+        // Kernels that nobody waited for may still be in the compiler: it must not outlive its library's last moment, which
+        // comes with the end of `main`.
+        self.closing.store(true, Ordering::Relaxed);
+        let kernels = self.kernels.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (name, kernel) in kernels.drain() {
+            if let Err(error) = kernel.wait() {
+                tracing::debug!("{name}: {error}");
+            }
+        }
         // Buffers and kernels may go next: nothing must still use them.
         let idle = self.queue().and_then(|queue| queue.stream.wait());
         if let Err(error) = idle {

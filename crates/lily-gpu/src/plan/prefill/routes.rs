@@ -28,6 +28,8 @@ pub struct Routes {
     adaptive_tiles: bool,
     /// Weights are dequantised inside the products.
     fused_dequant: bool,
+    /// And there into register operands, where the instruction set has them.
+    register_operands: bool,
     /// The recurrence's state stays on the chip for a whole chunk.
     register_scan: bool,
     /// Rows of the portable kernels' tiles.
@@ -73,6 +75,7 @@ impl Routes {
             metal: model.device.metal_tier(),
             adaptive_tiles: model.switches.has(Optimisation::AdaptiveTiles),
             fused_dequant: model.switches.has(Optimisation::FusedDequant),
+            register_operands: model.switches.has(Optimisation::RegisterOperands),
             register_scan: model.switches.has(Optimisation::RegisterScan),
             tiles: model.shapes().tiles,
         })
@@ -84,6 +87,7 @@ impl Routes {
         let format = matrix.format;
         self.hopper
             && self.fused_dequant
+            && self.register_operands
             && format.bits == 4
             && format.group == 64
             && format.element == Element::Bf16

@@ -102,6 +102,11 @@ impl Arena {
 }
 
 impl PrefillTemporaries {
+    /// Most rows of a chunk.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Bytes for chunks of up to `rows` rows and `logit_rows` rows of logits at a time.
     pub fn bytes(config: &ModelConfig, rows: usize, logit_rows: usize) -> u64 {
         let mut arena = Arena { buffer: None, at: 0 };

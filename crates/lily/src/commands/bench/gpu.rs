@@ -3,7 +3,7 @@
 use super::{BenchArgs, measure::Bench, series::Series};
 use crate::{backend::Profiled, failure::Advice};
 use anyhow::Result;
-use lily_gpu::{OpTime, Optimisation, Phase, PlanReport, Switches};
+use lily_gpu::{GpuBackend, OpTime, Optimisation, Phase, PlanReport, Switches};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -14,6 +14,8 @@ pub(super) struct Plan {
     /// Recorded launches, levels and bytes are to be told.
     explain: bool,
     ops: Option<Vec<OpTime>>,
+    /// Optimisations whose switch changes nothing here.
+    idle: Vec<Optimisation>,
 }
 
 /// Switches off what `--without` names.
@@ -36,30 +38,41 @@ pub(super) fn switch<B: Profiled>(backend: &mut B, args: &BenchArgs) -> Result<(
     }
 }
 
-/// Every shape again, without each optimisation of its phase in turn.
+/// Every shape again, without each optimisation of its phase in turn. Where a switch changes nothing there is nothing to
+/// measure; a shape that cannot be computed without one is named in the second list.
 pub(super) fn ablate<B: Profiled>(
     bench: &mut Bench<B>,
     args: &BenchArgs,
     prefill: &[usize],
     decode: &[usize],
-) -> Result<Vec<Series>> {
-    let mut rows = Vec::new();
+) -> Result<(Vec<Series>, Vec<String>)> {
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for one in Optimisation::ALL.into_iter().filter(|one| !args.without.contains(one)) {
-        let off: Vec<Optimisation> = args.without.iter().copied().chain([one]).collect();
-        if let Some(gpu) = bench.gpu() {
-            gpu.set_switches(Switches::without(&off));
-        }
-        bench.without = Some(one);
-        match one.phase() {
-            Phase::Prefill => {
-                for &tokens in prefill {
-                    rows.push(bench.prefill(tokens)?);
-                }
+        let lengths = if one.phase() == Phase::Prefill { prefill } else { decode };
+        for &length in lengths {
+            let Some(gpu) = bench.gpu() else { continue };
+            // What a switch changes depends on the others: all rows are compared with the same plan.
+            gpu.set_switches(Switches::without(&args.without));
+            let idle = match one.phase() {
+                Phase::Prefill => idle_in_prefill(gpu, length)?,
+                Phase::Decode => gpu.idle_in_decode(length)?,
+            };
+            if idle.contains(&one) {
+                continue;
             }
-            Phase::Decode => {
-                for &context in decode {
-                    rows.push(bench.decode(context, args.steps)?);
-                }
+            // What is off by default is switched on.
+            let off = Switches::without(&args.without).has(one).then_some(one);
+            let other: Vec<Optimisation> = args.without.iter().copied().chain(off).collect();
+            let switches = Switches::without(&other);
+            gpu.set_switches(if off.is_some() { switches } else { switches.and_with(one) });
+            bench.without = Some(one);
+            let measured = match one.phase() {
+                Phase::Prefill => bench.prefill(length),
+                Phase::Decode => bench.decode(length, args.steps, None),
+            };
+            match measured {
+                Ok(series) => rows.push(series),
+                Err(error) => missing.push(format!("{:?} {length} without {one}: {error:#}", one.phase())),
             }
         }
     }
@@ -67,7 +80,19 @@ pub(super) fn ablate<B: Profiled>(
     if let Some(gpu) = bench.gpu() {
         gpu.set_switches(Switches::without(&args.without));
     }
-    Ok(rows)
+    Ok((rows, missing))
+}
+
+/// Of the last chunk of a prompt: it has the most before it.
+fn idle_in_prefill(gpu: &mut GpuBackend, tokens: usize) -> Result<Vec<Optimisation>> {
+    let (rows, position) = last_chunk(gpu, tokens);
+    Ok(gpu.idle_in_prefill(rows, position)?)
+}
+
+/// Rows and position of a prompt's last chunk.
+fn last_chunk(gpu: &GpuBackend, tokens: usize) -> (usize, usize) {
+    let rows = (tokens - 1) % lily_engine::Backend::prefill_chunk(gpu) + 1;
+    (rows, tokens - rows)
 }
 
 /// The plans of all shapes, if they are to be explained or profiled.
@@ -83,17 +108,17 @@ pub(super) fn plans<B: Profiled>(
     }
     let mut plans = Vec::new();
     for &tokens in prefill {
-        // The last chunk: it has the most before it.
-        let rows = (tokens - 1) % lily_engine::Backend::prefill_chunk(gpu) + 1;
-        let position = tokens - rows;
+        let (rows, position) = last_chunk(gpu, tokens);
         let ops = if args.ops { gpu.profile_prefill(rows, position)? } else { None };
         let name = format!("prefill of {rows} after {position}");
-        plans.push(Plan { name, report: gpu.explain_prefill(rows, position)?, explain: args.explain, ops });
+        let (report, idle) = (gpu.explain_prefill(rows, position)?, gpu.idle_in_prefill(rows, position)?);
+        plans.push(Plan { name, report, explain: args.explain, ops, idle });
     }
     for &context in decode {
         let ops = if args.ops { gpu.profile_decode(context)? } else { None };
         let name = format!("a token after {context}");
-        plans.push(Plan { name, report: gpu.explain_decode(context)?, explain: args.explain, ops });
+        let (report, idle) = (gpu.explain_decode(context)?, gpu.idle_in_decode(context)?);
+        plans.push(Plan { name, report, explain: args.explain, ops, idle });
     }
     Ok(plans)
 }
@@ -114,6 +139,7 @@ impl Plan {
             "levels": self.report.levels,
             "bytes_read": self.report.read,
             "bytes_written": self.report.written,
+            "switches_without_effect": self.idle.iter().map(|one| one.name()).collect::<Vec<_>>(),
             "ops": ops.collect::<Vec<_>>(),
         })
     }
@@ -123,6 +149,10 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.explain {
             writeln!(f, "{}\n{}", self.name, self.report)?;
+            let idle: Vec<&str> = self.idle.iter().map(|one| one.name()).collect();
+            if !idle.is_empty() {
+                writeln!(f, "switches that change nothing here: {}", idle.join(", "))?;
+            }
         }
         let Some(ops) = &self.ops else { return Ok(()) };
         let sum: f64 = ops.iter().map(|op| op.time.as_secs_f64()).sum();

@@ -8,10 +8,14 @@ use crate::{backend::Profiled, failure::Advice, terminal::Terminal};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use lily_cpu::Profile;
-use lily_engine::{Backend, DecodeStep, LogitsWanted, TokenId};
+use lily_engine::{
+    Backend, ChoicePlan, ChoiceStep, Chosen, DecodeStep, LogitsWanted, Sampler, SamplingParams, TokenId,
+    TokenMask,
+};
 use lily_gpu::{GpuBackend, Optimisation};
 use std::{
     collections::HashSet,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -55,13 +59,19 @@ impl<B: Profiled> Bench<B> {
             prefill(backend, &mut state, &prompt, &mut logits)?;
             Ok(start.elapsed())
         })?;
-        Ok(Series { shape, rounds, profile, distinct: None, without: self.without })
+        Ok(Series { shape, rounds, profile, distinct: None, without: self.without, sampled: false })
     }
 
-    /// `steps` greedy tokens after a context of `context` tokens.
-    pub(super) fn decode(&mut self, context: usize, steps: usize) -> Result<Series> {
+    /// `steps` tokens after a context of `context` tokens: greedy ones, or chosen as `sampling` says.
+    pub(super) fn decode(
+        &mut self,
+        context: usize,
+        steps: usize,
+        sampling: Option<&SamplingParams>,
+    ) -> Result<Series> {
         let shape = Shape::Decode { context, steps };
-        let prompt = prompt(context, self.backend.vocab_size());
+        let vocab = self.backend.vocab_size();
+        let prompt = prompt(context, vocab);
         let mut first = Vec::new();
         let mut state = self.backend.new_state()?;
         let start = Instant::now();
@@ -70,28 +80,37 @@ impl<B: Profiled> Bench<B> {
         let snapshot = self.backend.snapshot(&state)?;
         drop(state);
 
+        let greedy = SamplingParams::default();
+        let params = SamplingParams { seed: Some(1), ..sampling.unwrap_or(&greedy).clone() };
+        let tokens = Arc::new(TokenMask::all(vocab));
         let mut logits = Vec::new();
         let mut seen = HashSet::new();
         let (rounds, profile) = self.rounds(shape, |backend| {
             let mut state = backend.restore(&snapshot)?;
             logits.clone_from(&first);
-            seen.clear();
+            let mut sampler = Sampler::new(&params, &prompt, tokens.clone(), None);
             backend.settle()?;
             let start = Instant::now();
-            if let Some(chosen) = backend.greedy_loop(&mut state, best(&first)?, steps) {
-                let chosen = chosen?;
-                let time = start.elapsed();
-                seen.extend(chosen);
-                return Ok(time);
-            }
-            for _ in 0..steps {
-                let token = best(&logits)?;
-                seen.insert(token);
-                backend.decode(&mut [DecodeStep { state: &mut state, token, logits: &mut logits }])?;
-            }
-            Ok(start.elapsed())
+            let first = sampler.choose(&mut logits, None)?.id;
+            let plan = ChoicePlan {
+                params: &params,
+                seed: params.seed.unwrap_or_default(),
+                prompt: &prompt,
+                answer: &[first],
+                tokens: &tokens,
+                logprobs: None,
+            };
+            let chosen = if backend.start_choosing(&mut state, &plan)? {
+                by_backend(backend, &mut state, first, steps)?
+            } else {
+                by_sampler(backend, &mut state, first, steps, &mut sampler, &mut logits)?
+            };
+            let time = start.elapsed();
+            seen = chosen.into_iter().collect();
+            Ok(time)
         })?;
-        Ok(Series { shape, rounds, profile, distinct: Some(seen.len()), without: self.without })
+        let distinct = Some(seen.len());
+        Ok(Series { shape, rounds, profile, distinct, without: self.without, sampled: sampling.is_some() })
     }
 
     /// Warms up, then measures; a profile, if one is wanted, comes from a round of its own.
@@ -149,25 +168,51 @@ fn prefill<B: Backend>(
     Ok(backend.prefill(state, rest, LogitsWanted::Last(logits))?)
 }
 
-/// The most probable token; of equal ones the lowest id.
-fn best(logits: &[f32]) -> Result<TokenId> {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (id, &logit) in logits.iter().enumerate() {
-        if !logit.is_finite() {
-            bail!(
-                "the logit of token {id} is {logit}: the model's numbers are broken, there is nothing to measure"
-            );
-        }
-        if logit > best.1 {
-            best = (id, logit);
-        }
+/// Consumes `first` and then each chosen token in turn, `steps` tokens in all; the backend chooses, as it does for the engine.
+fn by_backend<B: Backend>(
+    backend: &mut B,
+    state: &mut B::State,
+    first: TokenId,
+    steps: usize,
+) -> Result<Vec<TokenId>> {
+    let (mut token, mut chosen) = (first, Vec::with_capacity(steps));
+    while chosen.len() < steps {
+        let run_ahead = chosen.len() + 1 < steps;
+        token = match backend.choose(ChoiceStep { state, token, mask: None, run_ahead })? {
+            Chosen::Token(choice) => choice.id,
+            refused => {
+                bail!(
+                    "no token was chosen ({refused:?}): the model's numbers are broken, there is nothing to measure"
+                )
+            }
+        };
+        chosen.push(token);
     }
-    Ok(TokenId(best.0 as u32))
+    Ok(chosen)
+}
+
+/// The same with logits that the backend hands out, sampled as the engine does.
+fn by_sampler<B: Backend>(
+    backend: &mut B,
+    state: &mut B::State,
+    first: TokenId,
+    steps: usize,
+    sampler: &mut Sampler,
+    logits: &mut Vec<f32>,
+) -> Result<Vec<TokenId>> {
+    let (mut token, mut chosen) = (first, Vec::with_capacity(steps));
+    while chosen.len() < steps {
+        backend.decode(&mut [DecodeStep { state, token, logits }])?;
+        token = sampler.choose(logits, None)?.id;
+        chosen.push(token);
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lily_engine::testing::{Call, CallKind, Fault, ScriptedBackend};
 
     #[test]
     fn the_prompt_is_the_agreed_one() {
@@ -177,9 +222,39 @@ mod tests {
         assert_eq!(ids, expected);
     }
 
+    /// Both ways to choose make the same tokens, and logits that are not numbers are no speed.
     #[test]
-    fn broken_logits_are_no_speed() {
-        assert_eq!(best(&[1.0, 3.0, 3.0]).unwrap(), TokenId(1));
-        assert!(best(&[0.0, f32::NAN]).is_err());
+    fn both_ways_choose_the_same() {
+        let params = SamplingParams { temperature: 1.0, seed: Some(3), ..SamplingParams::default() };
+        let (prompt, tokens) = (prompt(5, 50), Arc::new(TokenMask::all(50)));
+        let run = |mut backend: ScriptedBackend| -> Result<(bool, Vec<TokenId>)> {
+            let (mut state, mut logits) = (backend.new_state()?, Vec::new());
+            prefill(&mut backend, &mut state, &prompt, &mut logits)?;
+            let mut sampler = Sampler::new(&params, &prompt, tokens.clone(), None);
+            let first = sampler.choose(&mut logits, None)?.id;
+            let plan = ChoicePlan {
+                params: &params,
+                seed: 3,
+                prompt: &prompt,
+                answer: &[first],
+                tokens: &tokens,
+                logprobs: None,
+            };
+            Ok(if backend.start_choosing(&mut state, &plan)? {
+                (true, by_backend(&mut backend, &mut state, first, 9)?)
+            } else {
+                (false, by_sampler(&mut backend, &mut state, first, 9, &mut sampler, &mut logits)?)
+            })
+        };
+        let (by_backend, one) = run(ScriptedBackend::new(50).choosing()).unwrap();
+        let (by_sampler, other) = run(ScriptedBackend::new(50)).unwrap();
+        assert!(by_backend && !by_sampler);
+        assert_eq!((one.len(), &one), (9, &other));
+        let broken = |call: &Call<'_>| match call.kind {
+            CallKind::Choose | CallKind::Decode => Fault::Logit(TokenId(4), f32::NAN),
+            _ => Fault::None,
+        };
+        assert!(run(ScriptedBackend::new(50).choosing().script(broken)).is_err());
+        assert!(run(ScriptedBackend::new(50).script(broken)).is_err());
     }
 }

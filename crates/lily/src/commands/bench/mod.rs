@@ -23,6 +23,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use lily_checkpoint::Checkpoint;
+use lily_engine::SamplingParams;
 use lily_gpu::{GpuBackend, Optimisation};
 use measure::Bench;
 use report::Report;
@@ -69,6 +70,10 @@ pub(crate) struct BenchArgs {
     /// Switch an optimisation of the GPU path off (repeatable)
     #[arg(long, value_name = "NAME")]
     without: Vec<Optimisation>,
+
+    /// Decode once more with the checkpoint's own sampling instead of greedily
+    #[arg(long)]
+    sampled: bool,
 
     /// On a GPU: measure each shape also without each of its phase's optimisations in turn
     #[arg(long)]
@@ -161,15 +166,23 @@ impl Visitor for Runner<'_> {
         };
         let before = measure(backend.gpu(), "measuring the machine");
         let mut bench = Bench::new(backend, args, terminal);
-        let mut series = Vec::new();
+        let (mut series, mut missing) = (Vec::new(), Vec::new());
         for &tokens in &prefill {
             series.push(bench.prefill(tokens)?);
         }
         for &context in &decode {
-            series.push(bench.decode(context, args.steps)?);
+            series.push(bench.decode(context, args.steps, None)?);
+        }
+        if args.sampled {
+            let defaults = SamplingParams::from_generation_config(&checkpoint.generation);
+            for &context in &decode {
+                series.push(bench.decode(context, args.steps, Some(&defaults))?);
+            }
         }
         if args.ablate {
-            series.extend(gpu::ablate(&mut bench, args, &prefill, &decode)?);
+            let (rows, failed) = gpu::ablate(&mut bench, args, &prefill, &decode)?;
+            series.extend(rows);
+            missing = failed;
         }
         let plans = gpu::plans(&mut bench, args, &prefill, &decode)?;
         let after = measure(bench.gpu(), "measuring the machine again");
@@ -182,6 +195,7 @@ impl Visitor for Runner<'_> {
             ceilings: before.zip(after).map(|(before, after)| [before, after]),
             others: machine.others_since(),
             series,
+            missing,
             plans,
         })
     }

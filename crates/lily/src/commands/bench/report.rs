@@ -12,6 +12,7 @@ use crate::{
     terminal::{Stream, Terminal},
 };
 use anyhow::Result;
+use lily_gpu::Switches;
 use serde_json::{Value, json};
 use std::{fmt::Write, time::Duration};
 
@@ -32,6 +33,8 @@ pub(super) struct Report {
     /// Share of the machine that other programs used meanwhile.
     pub(super) others: Option<f64>,
     pub(super) series: Vec<Series>,
+    /// What could not be measured, and why.
+    pub(super) missing: Vec<String>,
     /// What a GPU's plans cost, if it was asked for.
     pub(super) plans: Vec<Plan>,
 }
@@ -88,6 +91,7 @@ impl Report {
                 series.shape.tokens(),
             ));
         }
+        doubts.extend(self.missing.iter().map(|what| format!("not measured: {what}")));
         doubts
     }
 
@@ -149,6 +153,7 @@ impl Report {
     }
 
     fn json(&self) -> Value {
+        let is_on = |one| Switches::default().has(one);
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         let series = self.series.iter().map(|series| {
             let (kind, tokens, context) = match series.shape {
@@ -160,7 +165,9 @@ impl Report {
                 "kind": kind,
                 "tokens": tokens,
                 "context": context,
-                "without": series.without.map(|without| without.name()),
+                "without": series.without.filter(|&one| is_on(one)).map(|one| one.name()),
+                "with": series.without.filter(|&one| !is_on(one)).map(|one| one.name()),
+                "sampled": series.sampled,
                 "rounds_ms": series.rounds.iter().copied().map(milliseconds).collect::<Vec<_>>(),
                 "tokens_per_second": series.rates(),
                 "median": series.median(),

@@ -1,7 +1,7 @@
 //! The rounds of one shape.
 
 use lily_cpu::Profile;
-use lily_gpu::Optimisation;
+use lily_gpu::{Optimisation, Switches};
 use std::time::Duration;
 
 /// What a series measures.
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) enum Shape {
     /// A prompt of so many tokens, from an empty state.
     Prefill { tokens: usize },
-    /// So many greedy steps after a context.
+    /// So many steps after a context.
     Decode { context: usize, steps: usize },
 }
 
@@ -35,8 +35,10 @@ impl Shape {
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub(super) shape: Shape,
-    /// The one optimisation that was off, if this is a row of an ablation.
+    /// The one optimisation that was switched, if this is a row of an ablation.
     pub(super) without: Option<Optimisation>,
+    /// Decoded with the checkpoint's own sampling, not greedily.
+    pub(super) sampled: bool,
     pub(super) rounds: Vec<Duration>,
     /// Of one more round.
     pub(super) profile: Option<Profile>,
@@ -47,10 +49,14 @@ pub(super) struct Series {
 impl Series {
     /// As in the table.
     pub(super) fn name(&self) -> String {
-        match self.without {
-            Some(without) => format!("{} without {without}", self.shape.name()),
-            None => self.shape.name(),
-        }
+        let sampled = if self.sampled { " sampled" } else { "" };
+        let switched = |one: Optimisation| {
+            // What is off by default was switched on.
+            let how = if Switches::default().has(one) { "without" } else { "with" };
+            format!(" {how} {one}")
+        };
+        let without = self.without.map(switched).unwrap_or_default();
+        format!("{}{sampled}{without}", self.shape.name())
     }
 
     /// Tokens per second of each round, in order.
@@ -107,6 +113,7 @@ mod tests {
             profile: None,
             distinct: None,
             without: None,
+            sampled: false,
         };
         assert_eq!(series.rates(), [100.0, 200.0, 50.0]);
         assert_eq!((series.median(), series.range(), series.spread()), (100.0, (50.0, 200.0), 1.5));
@@ -121,6 +128,7 @@ mod tests {
             profile: None,
             distinct: Some(distinct),
             without: None,
+            sampled: false,
         };
         assert!(series(59).repeats_itself());
         assert!(!series(60).repeats_itself());
