@@ -85,3 +85,46 @@ fn text_that_does_not_compile_says_where() {
     let error = error.expect("an unknown name").to_string();
     assert!(error.contains("embedding.k:2") && error.contains("nothing"), "{error}");
 }
+
+/// A text of matrix tiles, or of tensor operations, in the place of a file that needs them.
+fn metal(file: &str, text: &str) -> Module {
+    let given = [("HEADS", 2), ("KV_HEADS", 1), ("HEAD", 256)];
+    let given: &[(&str, i64)] = if file == "attention_rows" { &given } else { &[] };
+    let one = Specialisation::named(file, given).expect("complete").with_text(text);
+    Module::compile(&one).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn faults_of_metals_tiles_are_reported() {
+    use FaultKind::{Divergence, Misaligned, OutOfBounds, Race, ThreadgroupMemory};
+    let module = metal("attention_rows", include_str!("emulator/tile_bugs.k"));
+    run(&module, "right_tiles", 1).unwrap_or_else(|faults| panic!("{faults}"));
+    for (entry, kind) in [
+        // 29,184 bytes of values, but 32,832 with Metal's padding.
+        ("padding", ThreadgroupMemory),
+        ("product_before_the_barrier", Race),
+        ("columns_before_the_barrier", Race),
+        ("matrix_of_some", Divergence),
+        ("matrix_past_the_end", OutOfBounds),
+        ("unaligned_row", Misaligned),
+    ] {
+        let faults = run(&module, entry, 1).expect_err(entry);
+        assert!(faults.any(kind), "{entry}: {faults}");
+    }
+}
+
+#[test]
+fn faults_of_tensor_operations_are_reported() {
+    use FaultKind::{Divergence, Race};
+    let module = metal("tensor_probe", include_str!("emulator/tensor_bugs.k"));
+    run(&module, "right_tensors", 1).unwrap_or_else(|faults| panic!("{faults}"));
+    for (entry, kind) in [
+        ("run_before_the_barrier", Race),
+        ("overwritten_operand", Race),
+        ("run_of_some_lanes", Divergence),
+        ("other_scope", Divergence),
+    ] {
+        let faults = run(&module, entry, 1).expect_err(entry);
+        assert!(faults.any(kind), "{entry}: {faults}");
+    }
+}
