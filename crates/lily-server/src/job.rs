@@ -110,13 +110,14 @@ async fn prepare(server: &Arc<Server>, input: Input) -> Result<Prepared, ApiErro
     blocking(move || {
         let single_call = form.single_call;
         let reader = form.reader(start);
-        let constraint: Option<Box<dyn TokenConstraint>> = if place.is_some() {
-            Some(Box::new(Guided(form.guide(start, server.constrainer()?)?)))
-        } else if single_call && !form.tools.is_empty() {
-            Some(Box::new(OneCall::new(reader.clone(), server.model.tokenizer.detokenizer(true))))
-        } else {
-            None
+        let mut constraint: Option<Box<dyn TokenConstraint>> = match place.is_some() {
+            true => Some(Box::new(Guided(form.guide(start, server.constrainer()?)?))),
+            false => None,
         };
+        if single_call && !form.tools.is_empty() {
+            let text = server.model.tokenizer.detokenizer(true);
+            constraint = Some(Box::new(OneCall::new(constraint, reader.clone(), text)));
+        }
         // Kept until here, also if nobody waits for it any more.
         drop(place);
         Ok(Prepared { prompts, reader, single_call, constraint })

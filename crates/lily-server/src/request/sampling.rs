@@ -77,7 +77,7 @@ fn logit_bias(value: Value, server: &Server) -> Result<Vec<(TokenId, f32)>, ApiE
             let id = id.ok_or_else(|| {
                 ApiError::invalid(
                     "logit_bias",
-                    format_args!("key {} is not the id of a token of this model", index + 1),
+                    format_args!("the key of entry {} is not the id of a token of this model", index + 1),
                 )
             })?;
             Ok((id, number(&format!("logit_bias.{}", id.0), &bias, -100.0, 100.0)? as f32))

@@ -123,6 +123,24 @@ async fn an_answer_that_is_cut_says_so() {
     );
 }
 
+/// The engine ends an answer behind its one call, enforced or not: its usage is exact, and nothing was cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_enforced_call_and_its_usage() {
+    let app = app(CALL);
+    let one = json!({
+        "tools": tools(true), "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 500,
+    });
+    for cached in [false, true] {
+        let reply = ok(&app, "/v1/chat/completions", &hi(&one)).await;
+        assert_eq!(reply["choices"][0]["finish_reason"], "tool_calls", "{reply}");
+        let count = reply["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
+        assert_eq!(count.is_some_and(|count| count > 0), cached, "{reply}");
+        app.idle().await;
+    }
+    let metrics = app.engine.metrics();
+    assert_eq!((metrics.finished, metrics.cancelled), (2, 0), "{metrics:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_enforced_on_every_route() {
     // The model would rather not call.
