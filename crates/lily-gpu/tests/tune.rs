@@ -134,10 +134,10 @@ fn verdict<'a>(report: &'a SlotReport, values: &[usize]) -> &'a Verdict {
 fn the_fastest_wins_by_more_than_the_margin() {
     let model = model(Still::new("nothing", "nothing"));
     let start = Shapes::of(model.chip());
-    assert_eq!((start.gdn.simdgroups, start.gdn.columns), (8, 2));
+    assert_eq!((start.gdn.simdgroups, start.gdn.columns), (8, 4));
     let time = |shapes: &Shapes| match (shapes.gdn.simdgroups, shapes.gdn.columns) {
         (4, 4) => 99.5, // within the margin
-        (8, 4) => 90.0,
+        (8, 2) => 90.0,
         (4, 2) => 85.0,
         _ => 100.0,
     };
@@ -148,7 +148,7 @@ fn the_fastest_wins_by_more_than_the_margin() {
     assert_eq!((gdn.winner.as_slice(), gdn.has_changed()), (&[4, 2][..], true));
     assert_eq!(gdn.tried[0].verdict, Verdict::Start);
     assert_eq!(verdict(gdn, &[4, 4]), &Verdict::NotFaster);
-    assert_eq!(verdict(gdn, &[8, 4]), &Verdict::Faster);
+    assert_eq!(verdict(gdn, &[8, 2]), &Verdict::Faster);
     assert_eq!(gdn.tried.len(), Slot::Gdn.alternatives().len());
     assert!(!out.has_changed());
 }
@@ -160,7 +160,7 @@ fn what_scatters_does_not_win() {
     let noisy = |shapes: &Shapes| {
         calls += 1;
         let scatter = f64::from(calls % 4) * 12.0;
-        if shapes.gdn.columns == 2 { 100.0 } else { 85.0 + scatter }
+        if shapes.gdn.columns == 4 { 100.0 } else { 85.0 + scatter }
     };
     let (tuned, _) = tuned(&model, &options(&[Slot::Gdn]), &mut Scripted(noisy));
     assert_eq!(tuned.winners, []);
@@ -168,11 +168,11 @@ fn what_scatters_does_not_win() {
 
 #[test]
 fn what_computes_something_else_or_fails_is_refused() {
-    let model = model(Still::new("SIMDGROUPS=8,COLUMNS=4", "SIMDGROUPS=4,COLUMNS=2"));
+    let model = model(Still::new("SIMDGROUPS=8,COLUMNS=2", "SIMDGROUPS=4,COLUMNS=2"));
     let time =
-        |shapes: &Shapes| if shapes.gdn.columns == 2 && shapes.gdn.simdgroups == 8 { 100.0 } else { 50.0 };
+        |shapes: &Shapes| if shapes.gdn.columns == 4 && shapes.gdn.simdgroups == 8 { 100.0 } else { 50.0 };
     let (tuned, reports) = tuned(&model, &options(&[Slot::Gdn]), &mut Scripted(time));
-    assert_eq!(verdict(&reports[0], &[8, 4]), &Verdict::Differs(1.0));
+    assert_eq!(verdict(&reports[0], &[8, 2]), &Verdict::Differs(1.0));
     assert!(matches!(verdict(&reports[0], &[4, 2]), Verdict::Failed(what) if what.contains("registers")));
     assert_eq!(tuned.winners, [(Slot::Gdn, vec![4, 4])], "the next one wins");
 }
@@ -208,6 +208,28 @@ fn later_models_take_what_was_kept() {
     let last = model(device);
     last.read_tuned(folder.path());
     assert_eq!(last.shapes(), Shapes::of(last.chip()));
+}
+
+/// What is measured anew takes the place of what was kept, of its own slots alone; nothing to keep is nothing kept.
+#[test]
+fn what_was_kept_stays_until_it_is_measured_anew() {
+    let (folder, device) = (tempfile::tempdir().expect("a folder"), Still::new("nothing", "nothing"));
+    let model = model(device.clone());
+    let load = || Tuned::load(folder.path(), &*device, &model.config).expect("readable");
+    let of = |winners: &[(Slot, usize)]| {
+        let values = |&(slot, which): &(Slot, usize)| (slot, slot.alternatives()[which].clone());
+        Tuned { winners: winners.iter().map(values).collect() }
+    };
+    of(&[(Slot::Gdn, 1), (Slot::Scan, 1)]).store(folder.path(), &*device, &model.config).expect("kept");
+    let merged = of(&[(Slot::Gdn, 2)]).over(&load().expect("kept"), &[Slot::Gdn, Slot::Attention]);
+    assert_eq!(merged, of(&[(Slot::Gdn, 2), (Slot::Scan, 1)]));
+    merged.store(folder.path(), &*device, &model.config).expect("kept");
+    let disproved = of(&[]).over(&load().expect("kept"), &Slot::ALL);
+    assert_eq!(disproved, of(&[]));
+    for _ in 0..2 {
+        disproved.store(folder.path(), &*device, &model.config).expect("forgotten");
+        assert_eq!(load(), None);
+    }
 }
 
 /// The real clock prepares what it times, of either phase, and replays it.

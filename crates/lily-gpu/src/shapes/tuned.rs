@@ -110,12 +110,30 @@ impl Tuned {
         }
     }
 
-    /// Keeps it; answers where.
+    /// What is kept after `measured` slots were measured anew: their winners, and of the other slots what was kept before.
+    #[must_use]
+    pub fn over(mut self, earlier: &Self, measured: &[Slot]) -> Self {
+        let winners = &mut self.winners;
+        for (slot, values) in &earlier.winners {
+            if !measured.contains(slot) && winners.iter().all(|(won, _)| won != slot) {
+                winners.push((*slot, values.clone()));
+            }
+        }
+        self
+    }
+
+    /// Keeps it, or forgets what was kept if there is nothing to keep; answers where.
     ///
     /// # Errors
     /// The file system's.
     pub fn store(&self, folder: &Path, device: &dyn Device, config: &ModelConfig) -> io::Result<PathBuf> {
         let path = folder.join(file_name(device, config));
+        if self.winners.is_empty() {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(path),
+            };
+        }
         fs::create_dir_all(folder)?;
         // Another process sees the whole file or none.
         let part = path.with_extension(format!("{}.part", std::process::id()));

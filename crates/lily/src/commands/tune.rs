@@ -111,16 +111,30 @@ impl Visitor for Tuner<'_> {
         let model = gpu.model();
         let out = |text: &str| write_to(Stream::Stdout, &self.terminal.foreign(Stream::Stdout, text));
         out(&format!("{description}\nlaunch shapes of the table for {}\n\n", model.chip()))?;
-        let tuned = self.measure(model, &mut |report| out(&table(report)))?;
+        let mut measured = Vec::new();
+        let mut tuned = self.measure(model, &mut |report| {
+            if report.tried.iter().all(|tried| tried.verdict != Verdict::NotTried) {
+                measured.push(report.slot);
+            }
+            out(&table(report))
+        })?;
+        // Slots that were not measured, or not to their end, keep what they had.
+        let earlier = self.folder.as_ref().map(|folder| Tuned::load(folder, &*model.device, &model.config));
+        if let Some(Ok(Some(earlier))) = &earlier {
+            tuned = tuned.over(earlier, &measured);
+        }
         let text = match (&self.folder, tuned.winners.len()) {
-            (_, 0) => "the table's shapes are the fastest; nothing to keep\n".to_owned(),
             _ if self.args.dry_run => "kept nothing (--dry-run)\n".to_owned(),
             (Some(folder), count) => {
                 let path = tuned
                     .store(folder, &*model.device, &model.config)
                     .with_context(|| format!("cannot keep the shapes in {}", folder.display()))?;
-                format!("kept {count} shapes in {}\n", path.display())
+                match count {
+                    0 => "the table's shapes are the fastest; nothing to keep\n".to_owned(),
+                    _ => format!("kept {count} shapes in {}\n", path.display()),
+                }
             }
+            (None, 0) => "the table's shapes are the fastest; nothing to keep\n".to_owned(),
             (None, _) => "kept nothing: there is no cache folder (set LILY_CACHE_DIR)\n".to_owned(),
         };
         out(&text)
