@@ -40,7 +40,7 @@ const FLAT_FORM: &str = "this server's way is text.format";
 const OUTPUT: &str = "this server's way is output_config.format";
 
 /// Of other local servers, on every route.
-const EVERYWHERE: [Foreign; 13] = [
+const EVERYWHERE: [Foreign; 27] = [
     ("structured_outputs", Nothing, "this server's way is a JSON schema"),
     ("regex", Nothing, "this server's way is a JSON schema"),
     ("ebnf", Nothing, "this server's way is a JSON schema"),
@@ -54,6 +54,20 @@ const EVERYWHERE: [Foreign; 13] = [
     ("add_generation_prompt", Is(true), "an answer is always begun"),
     ("truncate_prompt_tokens", Number(-1.0), "a prompt is never cut"),
     ("return_token_strs", Is(false), "send the ids to /detokenize"),
+    ("use_beam_search", Is(false), ""),
+    ("length_penalty", Number(1.0), ""),
+    ("typical_p", Number(1.0), ""),
+    ("top_a", Number(0.0), ""),
+    ("mirostat", Number(0.0), ""),
+    ("dry_multiplier", Number(0.0), ""),
+    ("xtc_probability", Number(0.0), ""),
+    ("samplers", Empty, ""),
+    ("prompt_logprobs", Nothing, ""),
+    ("skip_special_tokens", Is(true), "special tokens are never part of an answer"),
+    ("num_ctx", Nothing, "the context is set where the server is started"),
+    ("options", Empty, "send its entries as parameters of this API"),
+    ("format", Nothing, "this server's way is a JSON schema"),
+    ("lora", Empty, ""),
 ];
 
 const GUIDES: [&str; 8] = [

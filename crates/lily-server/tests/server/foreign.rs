@@ -57,11 +57,15 @@ fn everywhere() -> (Value, Value) {
         "guided_choice": ["x"], "guided_grammar": "x", "guided_decoding_backend": "x", "min_tokens": 2,
         "ignore_eos": true, "stop_token_ids": [1], "bad_words": ["x"], "allowed_token_ids": [1],
         "repeat_penalty": 1.1, "continue_final_message": true, "add_generation_prompt": false,
-        "truncate_prompt_tokens": 5,
+        "truncate_prompt_tokens": 5, "use_beam_search": true, "length_penalty": 1.2, "typical_p": 0.9, "top_a": 0.1,
+        "mirostat": 2, "dry_multiplier": 0.8, "xtc_probability": 0.5, "samplers": ["top_k"], "prompt_logprobs": 1,
+        "skip_special_tokens": false, "num_ctx": 4096, "options": {"num_ctx": 4096}, "format": "json",
+        "lora": [{"id": 0}],
     });
     let taken = json!({
         "min_tokens": 0, "ignore_eos": false, "stop_token_ids": [], "bad_words": [], "repeat_penalty": 1.0,
-        "continue_final_message": false, "add_generation_prompt": true, "regex": null,
+        "continue_final_message": false, "add_generation_prompt": true, "regex": null, "use_beam_search": false,
+        "length_penalty": 1.0, "mirostat": 0, "skip_special_tokens": true, "options": {}, "lora": [],
     });
     (refused, taken)
 }
