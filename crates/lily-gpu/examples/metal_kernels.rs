@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "what it lists is its output")]
 
+mod choices;
+
 use lily_checkpoint::Checkpoint;
 use lily_engine::{SamplingParams, TokenId, TokenMask};
 use lily_gpu::{
@@ -69,13 +71,7 @@ fn choices(device: &Arc<DryDevice>, checkpoint: &Checkpoint) -> Result<(), Box<d
     let temporaries = DecodeTemporaries::new(&**device, config, 64)?;
     let mut chosen = Choice::new(&**device, config)?;
     let tokens = Arc::new(TokenMask::all(config.vocab_size));
-    let plain = SamplingParams { temperature: 1.0, top_p: 0.95, ..SamplingParams::default() };
-    let mut requests = vec![SamplingParams { temperature: 0.0, ..plain.clone() }];
-    // Every bound on the candidates that has a kernel of its own, the whole vocabulary ranked, and unranked.
-    requests.extend((2..=64).step_by(4).map(|top_k| SamplingParams { top_k, ..plain.clone() }));
-    requests.push(SamplingParams { top_k: 0, ..plain.clone() });
-    requests.push(SamplingParams { top_k: 0, top_p: 1.0, ..plain });
-    for params in &requests {
+    for params in choices::requests() {
         for (adjusted, logprobs) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
             let bias = if adjusted { vec![(TokenId(1), 1.0)] } else { Vec::new() };
             let params = SamplingParams { logit_bias: bias, ..params.clone() };

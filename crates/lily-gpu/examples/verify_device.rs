@@ -10,6 +10,8 @@ mod device;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+mod choices;
+
 use lily_checkpoint::Checkpoint;
 use lily_engine::{SamplingParams, TokenId, TokenMask};
 use lily_gpu::{
@@ -83,12 +85,7 @@ fn collect(dry: &Arc<DryDevice>, checkpoint: &Checkpoint, rows: usize) -> Outcom
     }
     let vocab = checkpoint.config.vocab_size;
     let tokens = TokenMask::all(vocab);
-    let plain = SamplingParams { temperature: 1.0, top_p: 0.95, ..SamplingParams::default() };
-    let mut requests = vec![SamplingParams { temperature: 0.0, ..plain.clone() }];
-    requests.extend((2..=64).step_by(4).map(|top_k| SamplingParams { top_k, ..plain.clone() }));
-    requests.push(SamplingParams { top_k: 0, ..plain.clone() });
-    requests.push(SamplingParams { top_k: 0, top_p: 1.0, ..plain });
-    for params in &requests {
+    for params in choices::requests() {
         for (bias, logprobs) in [(vec![], 0), (vec![(TokenId(1), 1.0)], 20)] {
             let params = SamplingParams { logit_bias: bias, ..params.clone() };
             let request = ChoiceRequest {
