@@ -1,7 +1,7 @@
 //! What a device is, whether every kernel compiles on it, and how fast it reads: a part of `cargo xtask verify-metal`.
 //!
-//! `cargo run --release -p lily-gpu --example verify_device -- machine`, `... kernels` or `... bandwidth`, with
-//! `LILY_TEST_DEVICE` set.
+//! `cargo run --release -p lily-gpu --example verify_device -- machine`, `... kernels [WORD]` (only those with that word in
+//! their names) or `... bandwidth [MEGABYTES]`, with `LILY_TEST_DEVICE` set.
 
 #![expect(clippy::print_stdout, reason = "what it measures is its output")]
 
@@ -15,11 +15,14 @@ mod choices;
 use lily_checkpoint::Checkpoint;
 use lily_engine::{SamplingParams, TokenId, TokenMask};
 use lily_gpu::{
-    Device, Optimisation, Pass, Recorder, Switches, check::Plans, device::DryDevice,
+    Device, Optimisation, Pass, Recorder, Switches,
+    check::{AppleFamily, Plans},
+    device::DryDevice,
     plan::choice::ChoiceRequest,
 };
-use lily_kernels::Specialisation;
+use lily_kernels::{MetalTier, Platform, Specialisation};
 use std::{
+    collections::BTreeMap,
     error::Error,
     sync::Arc,
     time::{Duration, Instant},
@@ -40,28 +43,29 @@ fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["machine"] => {
-            println!("{}\n{:#?}", device.describe(), device.limits());
+            println!("device: {}\n{:#?}", device.describe(), device.limits());
             Ok(())
         }
-        ["kernels"] => kernels(&*device),
-        ["bandwidth"] => bandwidth(&*device),
-        _ => Err("usage: verify_device machine | kernels | bandwidth".into()),
+        ["kernels"] => kernels(&*device, ""),
+        ["kernels", word] => kernels(&*device, word),
+        ["bandwidth"] => bandwidth(&*device, LARGE),
+        ["bandwidth", megabytes] => bandwidth(&*device, megabytes.parse::<usize>()?.max(1) << 20),
+        _ => Err("usage: verify_device machine | kernels [WORD] | bandwidth [MEGABYTES]".into()),
     }
 }
 
-/// Compiles every kernel of the plans of nano and of the full-size model; all are under way before the first is waited for.
-fn kernels(device: &dyn Device) -> Outcome<()> {
+/// Compiles every kernel, with the word in its name, of the plans of nano and of the full-size model; all are under way before
+/// the first is waited for.
+fn kernels(device: &dyn Device, word: &str) -> Outcome<()> {
     let start = Instant::now();
-    let dry = Arc::new(DryDevice::like(device));
-    let nano = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nano");
-    collect(&dry, &Checkpoint::open(nano.as_ref())?, 512)?;
-    collect(&dry, &FullSize::new().checkpoint, 4096)?;
-    let wanted = dry.kernels();
+    let mut wanted = wanted(device)?;
+    wanted.retain(|(_, entry), one| one.file().name.contains(word) || entry.contains(word));
+    if wanted.is_empty() {
+        return Err(format!("no kernel has \"{word}\" in its name").into());
+    }
     let started: Vec<_> = wanted
         .iter()
-        .map(|(specialisation, entry)| {
-            (format!("{} {entry}", specialisation.key()), device.compile(specialisation, entry))
-        })
+        .map(|((key, entry), one)| (format!("{key} {entry}"), device.compile(one, entry)))
         .collect();
     let mut failed = 0;
     for (name, kernel) in &started {
@@ -73,6 +77,27 @@ fn kernels(device: &dyn Device) -> Outcome<()> {
     }
     println!("{} kernels in {:.1} s, {failed} failed", started.len(), start.elapsed().as_secs_f64());
     if failed > 0 { Err("not every kernel compiles".into()) } else { Ok(()) }
+}
+
+/// Every entry point in every specialisation, by key and name. On Metal also those of other families' plans, as far as this
+/// device's language has them: its compiler is the only one there is.
+fn wanted(device: &dyn Device) -> Outcome<BTreeMap<(String, String), Specialisation>> {
+    let nano = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/nano");
+    let (nano, full) = (Checkpoint::open(nano.as_ref())?, FullSize::new());
+    let mut like = vec![DryDevice::like(device)];
+    if device.platform() == Platform::Metal {
+        like.extend(AppleFamily::ALL.map(|family| DryDevice::apple(family.smallest())));
+    }
+    let mut wanted = BTreeMap::new();
+    for dry in like.into_iter().map(Arc::new) {
+        collect(&dry, &nano, 512)?;
+        collect(&dry, &full.checkpoint, 4096)?;
+        let kernels = dry.kernels().into_iter();
+        wanted.extend(kernels.map(|(one, entry)| ((one.key(), entry), one)));
+    }
+    let tensor = device.metal_tier() == MetalTier::Tensor || device.platform() == Platform::Emulator;
+    wanted.retain(|_, one: &mut Specialisation| tensor || !one.file().metal_only);
+    Ok(wanted)
 }
 
 /// Records every plan of a checkpoint, with and without each optimisation and with every way to choose a token.
@@ -104,9 +129,13 @@ fn collect(dry: &Arc<DryDevice>, checkpoint: &Checkpoint, rows: usize) -> Outcom
 }
 
 /// A copy inside the device's memory, and a matrix product with one row, which reads and hardly writes.
-fn bandwidth(device: &dyn Device) -> Outcome<()> {
-    let room = usize::try_from(device.limits().memory / 8).unwrap_or(usize::MAX);
-    let bytes = LARGE.min(room).min(usize::try_from(device.limits().buffer)?).next_multiple_of(1 << 20);
+fn bandwidth(device: &dyn Device, most: usize) -> Outcome<()> {
+    let limits = device.limits();
+    let room = usize::try_from(limits.buffer.min(limits.memory / 8)).unwrap_or(usize::MAX);
+    let bytes = most.min(room) >> 20 << 20;
+    if bytes == 0 {
+        return Err(format!("there is no room: {limits:?}").into());
+    }
     let from = device.allocate(bytes, "bandwidth, from")?.whole();
     let to = device.allocate(bytes, "bandwidth, to")?.whole();
     device.zero(&from)?;

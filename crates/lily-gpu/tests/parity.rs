@@ -41,6 +41,45 @@ fn nano_keeps_the_bounds_of_bf16() {
     }
 }
 
+/// The shortest sequences, token by token: quick enough for the emulator, and the first thing to look at when a device is wrong.
+#[test]
+fn nano_follows_the_shortest_goldens() {
+    let Some(device) = device() else { return };
+    let checkpoint = Checkpoint::open(&repository().join("models/nano")).expect("nano opens");
+    let golden = repository().join("tests/data/goldens/nano.safetensors");
+    let file = ReferenceFile::read(&golden).expect("the golden opens");
+    let options = GpuOptions { max_context: Some(1024), ..GpuOptions::default() };
+    let mut backend = GpuBackend::new(device, &checkpoint, &options).expect("a backend");
+    let shortest = file.sequences().iter().min_by_key(|sequence| sequence.rows.len()).expect("a sequence");
+    let tokens = file.tokens(shortest);
+    for at_once in [tokens.len(), 1] {
+        let mut state = backend.new_state().expect("a state");
+        let mut found: Vec<Vec<f32>> = Vec::new();
+        for chunk in tokens.chunks(at_once) {
+            if let &[token] = chunk {
+                let mut logits = Vec::new();
+                let step = DecodeStep { state: &mut state, token, logits: &mut logits };
+                backend.decode(&mut [step]).expect("runs");
+                found.push(logits);
+            } else {
+                let mut each = |_: usize, logits: &[f32]| found.push(logits.to_vec());
+                backend.prefill(&mut state, chunk, LogitsWanted::Each(&mut each)).expect("runs");
+            }
+        }
+        let divergences = found.iter().enumerate().map(|(at, logits)| {
+            let row = file.row(shortest, at);
+            let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+            let found = |id: TokenId| logits[id.0 as usize] - most - sum.ln();
+            let best = row.top_ids.iter().zip(row.top_logprobs);
+            best.map(|(&id, &wanted)| wanted.exp() * (wanted - found(id))).sum::<f32>()
+        });
+        let mean = divergences.sum::<f32>() / tokens.len() as f32;
+        eprintln!("{} tokens, {at_once} at a time: mean divergence {mean:.2e}", tokens.len());
+        assert!(mean.abs() <= 1e-2, "{at_once} at a time: mean divergence {mean:.2e}, at most 1e-2");
+    }
+}
+
 /// Logits of four full-shape layers, the CPU's f32 path going to the experts that the device chose.
 #[test]
 fn four_full_layers_agree() {

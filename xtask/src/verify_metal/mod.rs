@@ -1,26 +1,33 @@
 //! `cargo xtask verify-metal`, for whoever has a Mac: everything that no other machine can prove, in one report to attach to
-//! an issue. A part that fails is reported and does not keep the others from running.
+//! an issue. A part that fails is reported and does not keep the others from running. With `--device` the same parts run on
+//! another device: that is how they are tested.
 
 mod machine;
 mod part;
 mod report;
+mod target;
+#[cfg(test)]
+mod tests;
 
-use anyhow::{Context, Result};
-use part::Part;
+use anyhow::{Context, Result, bail};
+use part::{Outcome, Part, Sign};
 use report::Report;
 use std::{
+    ffi::OsStr,
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
+use target::Target;
 
-/// Tests of kernels that are written for CUDA alone.
-const CUDA_ALONE: [&str; 4] = ["wgmma", "tensor_cores", "chunked_matrix_form", "one_expert_for_all_rows"];
-/// Tests of kernels that are written with Metal 4's tensor operations.
-const TENSOR: &str = "tensor_operations";
-/// How a device that has them says so.
+/// How a device with tensor operations says so.
 const TENSOR_TIER: &str = "metal4-tensor";
 /// Validation by the system of every call and every access, for the parts that are not measured.
 const VALIDATION: [(&str, &str); 2] = [("MTL_DEBUG_LAYER", "1"), ("MTL_SHADER_VALIDATION", "1")];
+/// By this variable tests and examples know the device.
+const DEVICE: &str = "LILY_TEST_DEVICE";
+/// The golden test that even an emulator gets through.
+const SHORTEST: &str = "nano_follows_the_shortest_goldens";
 
 /// What to verify.
 #[derive(clap::Args)]
@@ -34,138 +41,147 @@ pub(crate) struct Options {
     /// Leave out what takes long: measurements.
     #[arg(long)]
     quick: bool,
+    /// Compile only kernels, and run only kernel tests, with this word in their names.
+    #[arg(long, value_name = "WORD")]
+    tests: Option<String>,
     /// Run the kernels under the system's validation of calls and accesses (slow).
     #[arg(long)]
     validate: bool,
-    /// Another device than `metal`, to see that the parts themselves work.
-    #[arg(long, value_name = "NAME", default_value = "metal")]
-    device: String,
+    /// Minutes after which a part is ended and counts as failed.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    minutes: u64,
+    /// Another device, to see that the parts themselves work.
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Target::Metal)]
+    device: Target,
 }
 
 pub(crate) fn run(root: &Path, options: &Options, out: &mut impl Write) -> Result<bool> {
-    let mut report = Report::new(&options.device);
-    report.push(machine::describe(), out)?;
-    let device = part::run(root, &device_part(options, "device", "machine"));
+    if let Some(why) = options.device.missing(std::env::consts::OS, std::env::consts::ARCH) {
+        bail!(why);
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let system = machine::describe(root, options.device);
+    verify(root, &cargo, options, system, out)
+}
+
+/// Runs every part, each whatever came of the others; true if one failed.
+fn verify(
+    root: &Path,
+    cargo: &OsStr,
+    options: &Options,
+    system: Outcome,
+    out: &mut impl Write,
+) -> Result<bool> {
+    let path = std::path::absolute(&options.out).context("the report's path")?;
+    let limit = Duration::from_secs(60 * options.minutes);
+    let mut report = Report::new(options.device.name(), &path)?;
+    report.push(system, out)?;
+    let device = device_part(options, "device", Sign::Line("device: "), &["machine"]);
+    let device = part::run(cargo, root, &device, limit);
     let tensor = device.output.contains(TENSOR_TIER);
     report.push(device, out)?;
-    for part in parts(options, tensor) {
-        report.push(part::run(root, &part), out)?;
+    for part in parts(root, options, tensor) {
+        writeln!(out, "{}: {part}", part.name())?;
+        out.flush()?;
+        report.push(part::run(cargo, root, &part, limit), out)?;
     }
-    let path = root.join(&options.out);
-    std::fs::write(&path, report.to_string()).with_context(|| path.display().to_string())?;
-    writeln!(out, "the report: {}", path.display())?;
-    Ok(report.failed())
+    let failed = report.failed();
+    match failed.as_slice() {
+        [] => writeln!(out, "everything passed; the report: {}", path.display())?,
+        failed => writeln!(out, "FAILED: {}; the report: {}", failed.join(", "), path.display())?,
+    }
+    Ok(!failed.is_empty())
 }
 
 /// A part of the example `verify_device`.
-fn device_part(options: &Options, name: &str, what: &str) -> Part {
-    let mut part = Part::cargo(name, &["run", "--release", "-p", "lily-gpu", "--example", "verify_device"]);
-    part.features(&options.device).args(&["--", what]);
-    part.env("LILY_TEST_DEVICE", &options.device);
+fn device_part(options: &Options, name: &str, sign: Sign, what: &[&str]) -> Part {
+    let mut part = Part::cargo(name, sign, &["run", "-p", "lily-gpu", "--example", "verify_device"]);
+    part.args(options.device.profile()).features(&options.device.features(&[])).args(&["--"]).args(what);
+    on(options.device, &mut part);
+    part
+}
+
+/// Names the device; kernels for the emulator are kept where tests keep theirs.
+fn on(device: Target, part: &mut Part) {
+    part.env(DEVICE, device.name());
+    if device == Target::Emulator {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+        if let Ok(target) = std::path::absolute(target) {
+            part.env("LILY_EMULATOR_CACHE", &target.join("debug/deps/lily-emulator").to_string_lossy());
+        }
+    }
+}
+
+/// A part of the tests of `lily-gpu`.
+fn test_part(options: &Options, name: &str, test: &str, features: &[&'static str]) -> Part {
+    let mut part = Part::cargo(name, Sign::Tests, &["test", "-p", "lily-gpu", "--test", test]);
+    part.args(options.device.profile()).features(&options.device.features(features)).args(&["--"]);
+    on(options.device, &mut part);
+    if options.validate && options.device == Target::Metal {
+        VALIDATION.iter().for_each(|(name, value)| {
+            part.env(name, value);
+        });
+    }
     part
 }
 
 /// Everything about a device that is there, in the order in which it is most useful when one fails.
-fn parts(options: &Options, tensor: bool) -> Vec<Part> {
-    let mut parts = vec![device_part(options, "every kernel compiles", "kernels")];
-    let mut kernels =
-        Part::cargo("kernel tests", &["test", "--release", "-p", "lily-gpu", "--test", "kernels"]);
-    kernels.features(&format!("{},device-tests", options.device)).args(&["--"]);
-    if options.device == "metal" {
-        CUDA_ALONE.iter().for_each(|name| {
-            kernels.args(&["--skip", name]);
-        });
-        kernels.skips(format!("kernels that are written for CUDA alone: {}", CUDA_ALONE.join(", ")));
-        if !tensor {
-            kernels.args(&["--skip", TENSOR]);
-            kernels.skips(format!("tensor operations, which this machine has not: {TENSOR}"));
-        }
-    }
-    let mut goldens =
-        Part::cargo("nano's goldens", &["test", "--release", "-p", "lily-gpu", "--test", "parity"]);
-    goldens.features(&options.device).args(&["--", "--nocapture"]);
-    for mut part in [kernels, goldens] {
-        part.env("LILY_TEST_DEVICE", &options.device);
-        if options.validate {
-            VALIDATION.iter().for_each(|(name, value)| {
-                part.env(name, value);
-            });
-        }
-        parts.push(part);
-    }
+fn parts(root: &Path, options: &Options, tensor: bool) -> Vec<Part> {
+    let device = options.device;
+    let mut parts = vec![compiled(options), kernel_tests(options, tensor), goldens(options)];
     if options.quick {
         return parts;
     }
-    parts.push(device_part(options, "bandwidth", "bandwidth"));
+    // An emulator reads a megabyte as slowly as a GPU a gigabyte.
+    let size: &[&str] = if device == Target::Emulator { &["bandwidth", "1"] } else { &["bandwidth"] };
+    parts.push(device_part(options, "bandwidth", Sign::Line("GB/s"), size));
     let mut models = vec![("nano".to_owned(), "nano's speed")];
-    models.extend(
-        options.model.iter().map(|folder| (folder.to_string_lossy().into_owned(), "the model's speed")),
-    );
-    for (model, name) in models {
-        let mut bench = Part::cargo(name, &["run", "--release", "-p", "lily", "--", "bench"]);
-        bench.args(&["--model", &model, "--backend", &options.device, "-v"]);
-        bench.args(&["--prefill", "128,512,4096", "--decode", "128,512,4096,32768"]);
-        parts.push(bench);
-    }
+    models.extend(options.model.iter().map(|folder| {
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| root.join(folder));
+        (folder.to_string_lossy().into_owned(), "the model's speed")
+    }));
+    parts.extend(models.into_iter().map(|(model, name)| bench(options, &model, name)));
     parts
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{part::Outcome, *};
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
+fn compiled(options: &Options) -> Part {
+    let word = options.tests.as_deref().map(|word| vec!["kernels", word]).unwrap_or_else(|| vec!["kernels"]);
+    let mut part = device_part(options, "every kernel compiles", Sign::Line("kernels in"), &word);
+    if let Some(word) = &options.tests {
+        part.skips(format!("kernels without \"{word}\" in their names"));
     }
+    part
+}
 
-    fn options(arguments: &[&str]) -> Options {
-        let line = std::iter::once("x").chain(arguments.iter().copied());
-        <Line as clap::Parser>::parse_from(line).options
+fn kernel_tests(options: &Options, tensor: bool) -> Part {
+    let mut part = test_part(options, "kernel tests", "kernels", &["device-tests"]);
+    if let Some(word) = &options.tests {
+        part.args(&[word]).skips(format!("tests without \"{word}\" in their names"));
     }
+    for (name, why) in options.device.left_out(tensor) {
+        part.args(&["--skip", name]).skips(format!("{name}: {why}"));
+    }
+    part
+}
 
-    #[test]
-    fn every_part_names_the_device() {
-        for part in parts(&options(&["--model", "folder", "--validate"]), true) {
-            let command = part.to_string();
-            assert!(
-                command.contains("LILY_TEST_DEVICE=metal") || command.contains("--backend metal"),
-                "{command}"
-            );
-            let tested = command.contains("cargo test ");
-            assert_eq!(command.contains("MTL_SHADER_VALIDATION=1"), tested, "{command}");
-        }
+fn goldens(options: &Options) -> Part {
+    let mut part = test_part(options, "nano's goldens", "parity", &[]);
+    if options.device == Target::Emulator {
+        part.args(&[SHORTEST]).skips("longer goldens, for which an emulator is too slow".to_owned());
     }
+    part.args(&["--nocapture"]);
+    part
+}
 
-    #[test]
-    fn what_is_measured_can_be_left_out() {
-        let names = |options: &Options| -> Vec<String> {
-            parts(options, false).iter().map(|part| part.name().to_owned()).collect()
-        };
-        assert_eq!(
-            names(&options(&["--quick"])),
-            ["every kernel compiles", "kernel tests", "nano's goldens"]
-        );
-        assert!(names(&options(&["--model", "x"])).contains(&"the model's speed".to_owned()));
+fn bench(options: &Options, model: &str, name: &str) -> Part {
+    let device = options.device;
+    let mut part = Part::cargo(name, Sign::Line("tok/s"), &["run", "-p", "lily"]);
+    part.args(device.profile()).args(&["--", "bench", "--model", model, "--backend", device.backend(), "-v"]);
+    if device == Target::Emulator {
+        part.args(&["--prefill", "16", "--decode", "16", "--steps", "4", "--rounds", "1", "--no-ceiling"]);
+        part.skips("the program has no emulator: this is its CPU backend".to_owned());
+    } else {
+        part.args(&["--prefill", "128,512,4096", "--decode", "128,512,4096,32768"]);
     }
-
-    #[test]
-    fn tensor_operations_are_tested_where_they_are() {
-        let kernels = |tensor| parts(&options(&[]), tensor)[1].to_string();
-        assert!(!kernels(true).contains(TENSOR) && kernels(false).contains("--skip tensor_operations"));
-    }
-
-    #[test]
-    fn a_part_that_fails_is_reported_and_the_others_run() {
-        let mut report = Report::new("metal");
-        let mut out = Vec::new();
-        for (name, fine) in [("first", false), ("second", true)] {
-            let outcome = Outcome { name: name.to_owned(), passed: fine, ..Outcome::default() };
-            report.push(outcome, &mut out).unwrap();
-        }
-        assert!(report.failed());
-        let text = report.to_string();
-        assert!(text.contains("| first | FAILED |") && text.contains("| second | ok |"), "{text}");
-    }
+    part
 }

@@ -20,7 +20,7 @@ pub(crate) fn named() -> Option<Arc<dyn Device>> {
         }
         #[cfg(feature = "emulator")]
         "emulator" => {
-            Some(Arc::new(lily_gpu::device::EmulatorDevice::new(lily_kernels::emulator::Checks::Bounds)))
+            Some(Arc::new(lily_gpu::device::EmulatorDevice::new(lily_kernels::emulator::Checks::Full)))
         }
         other => panic!(
             "LILY_TEST_DEVICE is {other}: this build knows cuda or metal and (with the feature) emulator"
