@@ -53,14 +53,29 @@ impl Fields {
         self.fields.iter().find(|(key, value)| key == name && *value != Value::Null).map(|(_, value)| value)
     }
 
-    /// Adds the fields of `other` that are absent here.
-    pub(crate) fn adopt(&mut self, other: Fields) {
+    /// Adds the fields of `other`; what both have must be the same.
+    pub(crate) fn adopt(&mut self, other: Fields) -> Result<(), ApiError> {
         for (key, value) in other.fields {
-            if self.get(&key).is_none() {
-                self.fields.retain(|(mine, _)| *mine != key);
-                self.fields.push((key, value));
+            match self.get(&key) {
+                Some(mine) if value != Value::Null && *mine != value => {
+                    let name = if is_word(&key) { key.as_str() } else { "(a name)" };
+                    let reason = format_args!("contradicts {}, which this request has too", self.at(name));
+                    return Err(ApiError::invalid(format!("{}.{name}", other.path), reason));
+                }
+                Some(_) => {}
+                None => {
+                    self.fields.retain(|(mine, _)| *mine != key);
+                    self.fields.push((key, value));
+                }
             }
         }
+        Ok(())
+    }
+
+    /// What has not been taken so far and is not null.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let left = self.fields.iter().filter(|(_, value)| *value != Value::Null);
+        left.map(|(key, value)| (key.as_str(), value))
     }
 
     pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
@@ -108,6 +123,15 @@ impl Fields {
     pub(crate) fn into_rest(self) -> Vec<(String, Value)> {
         self.fields
     }
+}
+
+/// Bytes of a client's word that an error repeats.
+const WORD: usize = 80;
+
+/// True if a client's text is a word that can be looked for, such as a name or an id; errors repeat nothing else.
+pub(crate) fn is_word(text: &str) -> bool {
+    let legible = |c: char| c.is_ascii_alphanumeric() || "_-.:|/".contains(c);
+    !text.is_empty() && text.len() <= WORD && text.chars().all(legible)
 }
 
 /// A finite number within `low..=high`.

@@ -7,8 +7,12 @@
 
 pub(crate) mod foreign;
 pub(crate) mod format;
+pub(crate) mod idle;
+pub(crate) mod messages;
 pub(crate) mod prompts;
+pub(crate) mod results;
 pub(crate) mod sampling;
+pub(crate) mod stream_options;
 pub(crate) mod system;
 pub(crate) mod thinking;
 pub(crate) mod tools;
@@ -89,12 +93,12 @@ impl Request {
         let mut fields = body_fields(body, server)?;
         foreign::refuse(&fields, Route::Chat)?;
         unsupported::check_chat(&mut fields)?;
-        let messages = messages(&mut fields, limits.messages)?;
+        let messages = messages::read(&mut fields, limits.messages)?;
         let tools = tools::read_tools(&mut fields, limits.tools)?;
         let choice = tools::read_choice(&mut fields, &tools, true)?;
         let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
         let form = Form::new(tools, choice, parallel, format::read_nested(&mut fields)?);
-        let kwargs = thinking::read_kwargs(&mut fields, &server.config, None)?;
+        let kwargs = thinking::read_kwargs(&mut fields, &server.config, thinking::Asked::default())?;
         let old = fields.integer("max_tokens", 1, i64::MAX)?;
         let max_tokens = fields.integer("max_completion_tokens", 1, i64::MAX)?.or(old);
         let wanted = fields.boolean("logprobs")?.unwrap_or(false);
@@ -105,7 +109,7 @@ impl Request {
             top => wanted.then_some(top.unwrap_or(0) as usize),
         };
         let input = Input::Chat(Conversation { messages, kwargs, form });
-        Self::from_common(input, max_tokens, logprobs, fields, server)
+        Self::from_common(Route::Chat, input, max_tokens, logprobs, fields, server)
     }
 
     /// Reads the body of `POST /v1/completions`.
@@ -119,11 +123,19 @@ impl Request {
         let form = Form::plain(format::read_nested(&mut fields)?);
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
         let logprobs = fields.integer("logprobs", 0, 20)?.map(|top| top as usize);
-        Self::from_common(Input::Text(prompts, form), max_tokens, logprobs, fields, server)
+        Self::from_common(
+            Route::Completions,
+            Input::Text(prompts, form),
+            max_tokens,
+            logprobs,
+            fields,
+            server,
+        )
     }
 
     /// Reads the parameters that have the same name on every OpenAI route.
     fn from_common(
+        route: Route,
         input: Input,
         max_tokens: Option<i64>,
         logprobs: Option<usize>,
@@ -140,12 +152,9 @@ impl Request {
         check_answers(prompts, choices, server)?;
         let stop = stop_strings(&mut fields, "stop", form, server)?;
         let stream = fields.boolean("stream")?.unwrap_or(false);
-        let (mut include_usage, mut include_progress) = (false, false);
-        if let Some(mut options) = fields.object("stream_options")? {
-            include_usage = options.boolean("include_usage")?.unwrap_or(false);
-            include_progress = options.boolean("include_progress")?.unwrap_or(false);
-        }
+        let extras = stream_options::read(&mut fields, stream)?;
         let deadline = deadline(&mut fields, limits.deadline)?;
+        foreign::finish(fields, route)?;
         let max_tokens = max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         Ok(Self {
             input,
@@ -155,21 +164,25 @@ impl Request {
             logprobs,
             choices,
             stream,
-            include_usage,
-            include_progress,
+            include_usage: extras.usage,
+            include_progress: extras.progress,
             deadline,
         })
     }
 }
 
 /// The fields of a body: checks `model`, and takes in a literal `extra_body` (what SDK users write when they forget
-/// that the SDK unpacks it): its fields count as if they stood in the body, unless the body has them itself.
+/// that the SDK unpacks it): its fields count as if they stood in the body. A field that is in both places must say the
+/// same in both, and there is no `extra_body` within another.
 pub(crate) fn body_fields(body: Value, server: &Server) -> Result<Fields, ApiError> {
     let mut fields = Fields::new("", body)?;
     fields.check_count(MAX_FIELDS)?;
     if let Some(extra) = fields.object("extra_body")? {
         extra.check_count(MAX_FIELDS)?;
-        fields.adopt(extra);
+        if extra.get("extra_body").is_some() {
+            return Err(ApiError::invalid("extra_body.extra_body", "there is no extra_body within another"));
+        }
+        fields.adopt(extra)?;
     }
     if let Some(name) = fields.string("model")? {
         server.check_model(&name)?;
@@ -190,26 +203,6 @@ fn check_answers(prompts: usize, choices: usize, server: &Server) -> Result<(), 
     }
     let asked = format!("{prompts} prompts with {choices} choices each are {answers} answers");
     Err(ApiError::invalid("prompt", format_args!("{asked}; {limit}")))
-}
-
-/// The messages, each an object with a role.
-fn messages(fields: &mut Fields, most: usize) -> Result<Vec<Value>, ApiError> {
-    let messages = fields.array("messages")?.ok_or_else(|| ApiError::invalid("messages", "is missing"))?;
-    if messages.len() > most {
-        return Err(ApiError::invalid("messages", format_args!("at most {most} messages are taken")));
-    }
-    for (index, message) in messages.iter().enumerate() {
-        let path = format!("messages[{index}]");
-        if message.as_object().is_none() {
-            return Err(wrong(&path, "an object", message));
-        }
-        match message.get("role") {
-            Some(Value::String(_)) => {}
-            Some(other) => return Err(wrong(&format!("{path}.role"), "a string", other)),
-            None => return Err(ApiError::invalid(format!("{path}.role"), "is missing")),
-        }
-    }
-    Ok(messages)
 }
 
 /// Stop strings: absent, one string, or a list; the empty string would end every answer at once and is refused. So are

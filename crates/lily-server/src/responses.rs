@@ -16,7 +16,7 @@ use crate::streaming;
 use crate::turn::{Turn, TurnEvent};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use builder::Builder;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(crate) async fn create(
         let encoder = ResponseStream::new(builder);
         return Ok(streaming::respond(turns, encoder, server.config.limits.keep_alive));
     }
-    Ok(Json(complete(turns, builder).await?).into_response())
+    Ok(json_text(complete(turns, builder).await?))
 }
 
 /// A fault of the conversation in the words of this route, whose clients send no messages.
@@ -57,7 +57,7 @@ fn of_input(error: ApiError) -> ApiError {
 }
 
 /// Runs the one turn to its end.
-async fn complete(turns: Vec<Turn>, mut builder: Builder) -> Result<Value, ApiError> {
+async fn complete(turns: Vec<Turn>, mut builder: Builder) -> Result<String, ApiError> {
     for mut turn in turns {
         while let Some(event) = turn.next().await {
             match event? {
@@ -71,32 +71,27 @@ async fn complete(turns: Vec<Turn>, mut builder: Builder) -> Result<Value, ApiEr
     Ok(builder.response())
 }
 
+/// A response whose JSON is text already.
+fn json_text(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
 /// `GET /v1/responses/{id}`.
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    server
-        .responses
-        .get(&id)
-        .map(|stored| Json(stored.response.clone()))
-        .ok_or_else(|| not_found("response_id"))
+) -> Result<Response, ApiError> {
+    let stored = server.responses.get(&id).ok_or_else(|| not_found("response_id"))?;
+    Ok(json_text(stored.response.clone()))
 }
 
 /// `GET /v1/responses/{id}/input_items`.
 pub(crate) async fn input_items(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let stored = server.responses.get(&id).ok_or_else(|| not_found("response_id"))?;
-    let id_of = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
-    Ok(Json(json!({
-        "object": "list",
-        "data": stored.input,
-        "first_id": id_of(stored.input.first()),
-        "last_id": id_of(stored.input.last()),
-        "has_more": false,
-    })))
+    Ok(json_text(stored.input.clone()))
 }
 
 /// `DELETE /v1/responses/{id}`.

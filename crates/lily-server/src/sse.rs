@@ -36,10 +36,14 @@ pub(crate) fn data(out: &mut Vec<u8>, json: &serde_json::Value) {
 
 /// Appends `event: {name}` and `data: {json}`.
 pub(crate) fn named(out: &mut Vec<u8>, name: &str, json: &serde_json::Value) {
-    out.extend_from_slice(b"event: ");
-    out.extend_from_slice(name.as_bytes());
-    out.push(b'\n');
-    data(out, json);
+    named_text(out, name, &json.to_string());
+}
+
+/// Appends the same for JSON that is text already, on one line.
+pub(crate) fn named_text(out: &mut Vec<u8>, name: &str, json: &str) {
+    for part in ["event: ", name, "\ndata: ", json, "\n\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
 }
 
 /// Appends a comment line, which clients skip.

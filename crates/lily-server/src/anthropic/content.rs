@@ -2,6 +2,8 @@
 
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::request::idle;
+use crate::request::results::Calls;
 use crate::request::system::{call, gather, message};
 use lily_text::json::Value;
 
@@ -19,6 +21,7 @@ pub(super) fn read_messages(fields: &mut Fields, most: usize) -> Result<Vec<Valu
         return Err(ApiError::invalid("messages", format_args!("at most {most} messages are taken")));
     }
     let last = messages.len() - 1;
+    let mut calls = Calls::default();
     for (index, item) in messages.into_iter().enumerate() {
         let mut fields = Fields::new(&format!("messages[{index}]"), item)?;
         let path = fields.at("content");
@@ -26,12 +29,16 @@ pub(super) fn read_messages(fields: &mut Fields, most: usize) -> Result<Vec<Valu
             fields.string("role")?.ok_or_else(|| ApiError::invalid(fields.at("role"), "is missing"))?;
         let content = fields.take("content").ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
         match role.as_str() {
-            "user" => user(&path, content, &mut out)?,
+            "user" => user(&path, content, &calls, &mut out)?,
             "assistant" if index == last => {
                 let reason = "an answer cannot be continued: the last message must not be the assistant's";
                 return Err(ApiError::unsupported("messages", reason));
             }
-            "assistant" => out.push(assistant(&path, content)?),
+            "assistant" => {
+                let message = assistant(&path, content)?;
+                calls.see(&message);
+                out.push(message);
+            }
             // Not of the original, and yet some clients send it.
             "system" => {
                 out.push(message("system", vec![("content", Value::String(text_of(&path, content)?))]));
@@ -61,7 +68,7 @@ fn text_of(path: &str, content: Value) -> Result<String, ApiError> {
 }
 
 /// Text blocks become user messages, tool results tool messages, in order.
-fn user(path: &str, content: Value, out: &mut Vec<Value>) -> Result<(), ApiError> {
+fn user(path: &str, content: Value, calls: &Calls, out: &mut Vec<Value>) -> Result<(), ApiError> {
     let blocks = match content {
         Value::Array(blocks) => blocks,
         other => {
@@ -79,6 +86,7 @@ fn user(path: &str, content: Value, out: &mut Vec<Value>) -> Result<(), ApiError
             "tool_result" => {
                 flush(&mut text, out);
                 let id = required(&mut block, "tool_use_id")?;
+                calls.check(&block.at("tool_use_id"), &id)?;
                 let is_error = block.boolean("is_error")?.unwrap_or(false);
                 let inner = block.at("content");
                 let result =
@@ -117,7 +125,10 @@ fn assistant(path: &str, content: Value) -> Result<Value, ApiError> {
         let mut block = Fields::new(&format!("{path}[{index}]"), block)?;
         match kind_of(&mut block)?.as_str() {
             "text" => text.push_str(&required(&mut block, "text")?),
-            "thinking" => thinking.push_str(&required(&mut block, "thinking")?),
+            "thinking" => {
+                thinking.push_str(&required(&mut block, "thinking")?);
+                block.string("signature")?;
+            }
             // Another server's secret: it cannot be read here and was never this model's.
             "redacted_thinking" => {}
             "tool_use" => {
@@ -138,7 +149,9 @@ fn assistant(path: &str, content: Value) -> Result<Value, ApiError> {
     Ok(message("assistant", fields))
 }
 
+/// A block's type; what it says beside its content is checked.
 fn kind_of(block: &mut Fields) -> Result<String, ApiError> {
+    idle::cache_control(block)?;
     required(block, "type")
 }
 

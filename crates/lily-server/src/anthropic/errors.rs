@@ -18,7 +18,13 @@ pub(crate) fn error_body(error: &ApiError) -> Value {
         status if status.is_server_error() => "api_error",
         _ => "invalid_request_error",
     };
-    json!({"type": "error", "error": {"type": kind, "message": error.text()}})
+    // This shape has no place for the parameter but the message.
+    let text = error.text();
+    let message = match &error.param {
+        Some(param) if !text.starts_with(param.as_str()) => format!("{param}: {text}"),
+        _ => text,
+    };
+    json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
 /// Puts an error answer into this format, whoever made it: a handler, the guard, or the router.

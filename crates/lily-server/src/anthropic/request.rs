@@ -2,13 +2,14 @@
 
 use super::content::read_messages;
 use crate::error::ApiError;
-use crate::fields::Fields;
+use crate::fields::{Fields, wrong};
 use crate::guided::Form;
 use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
+use crate::request::thinking::{self, Asked};
 use crate::request::tools::{self, Tool, ToolChoice};
 use crate::request::{
-    Conversation, Input, Request, body_fields, deadline, sampling, stop_strings, thinking, unsupported,
+    Conversation, Input, Request, body_fields, deadline, idle, sampling, stop_strings, unsupported,
 };
 use crate::state::Server;
 use lily_text::json::Value;
@@ -16,9 +17,9 @@ use lily_text::json::Value;
 impl Request {
     /// Reads the body of `POST /v1/messages`.
     ///
-    /// Without `thinking` the model does not think, as in the original, unless the server is set to have it think: a
-    /// client that did not ask for thinking expects the answer in the first content block. `budget_tokens` is checked
-    /// and otherwise a hint: this model's thinking has no budget but `max_tokens`.
+    /// Without `thinking` or an effort the model does not think, as in the original, unless the server is set to have it
+    /// think: a client that did not ask for thinking expects the answer in the first content block. `budget_tokens` is
+    /// checked and otherwise a hint: this model's thinking has no budget but `max_tokens`.
     pub(crate) fn from_anthropic(body: Value, server: &Server) -> Result<Self, ApiError> {
         let limits = &server.config.limits;
         let mut fields = body_fields(body, server)?;
@@ -27,12 +28,17 @@ impl Request {
         let messages = read_messages(&mut fields, limits.messages)?;
         let tools = read_tools(&mut fields, limits.tools)?;
         let (choice, parallel) = read_choice(&mut fields, &tools)?;
-        let answer = read_output(&mut fields)?;
-        let kwargs = read_kwargs(&mut fields, server)?;
+        let (answer, effort) = read_output(&mut fields)?;
+        let asked = Asked {
+            thinking: read_thinking(&mut fields, effort)?,
+            absent: Some(false),
+            preserve: read_context(&mut fields)?,
+        };
+        let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
         let form = Form::new(tools, choice, parallel, answer);
         let stop = stop_strings(&mut fields, "stop_sequences", &form, server)?;
         let max_tokens = fields.integer("max_tokens", 1, i64::MAX)?;
-        Ok(Self {
+        let request = Self {
             input: Input::Chat(Conversation { messages, kwargs, form }),
             sampling: sampling::read(&mut fields, server)?,
             max_tokens: max_tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
@@ -43,16 +49,13 @@ impl Request {
             include_usage: false,
             include_progress: false,
             deadline: deadline(&mut fields, limits.deadline)?,
-        })
+        };
+        foreign::finish(fields, Route::Messages)?;
+        Ok(request)
     }
 }
 
 fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    for name in ["mcp_servers", "container"] {
-        if fields.get(name).is_some_and(|value| *value != Value::Array(Vec::new())) {
-            return Err(ApiError::unsupported(name, "is not supported by this server"));
-        }
-    }
     for name in ["stop", "n", "logprobs", "response_format"] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, "is not a parameter of this route"));
@@ -68,12 +71,18 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
         if tool.string("type")?.is_some_and(|kind| kind != "custom") {
             return Ok(None);
         }
+        idle::cache_control(&mut tool)?;
+        // Arguments are always sent while they are written.
+        tool.boolean("eager_input_streaming")?;
+        tool.array("input_examples")?;
+        tools::check_deferred(&mut tool)?;
         let part = |name: &str| wire.get(name).filter(|value| **value != Value::Null).cloned();
         let function = vec![
             ("name", part("name")),
             ("description", part("description")),
             ("parameters", part("input_schema")),
             ("strict", part("strict")),
+            ("input_examples", part("input_examples")),
         ];
         Tool::read(tool, "input_schema", tools::wire(function)).map(Some)
     })
@@ -82,7 +91,11 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
 /// `tool_choice`, and whether more than one call may be made.
 fn read_choice(fields: &mut Fields, tools: &[Tool]) -> Result<(ToolChoice, bool), ApiError> {
     const PATH: &str = "tool_choice";
-    let Some(mut choice) = fields.object(PATH)? else { return Ok((ToolChoice::Auto, true)) };
+    let mut choice = match fields.take(PATH) {
+        None => return Ok((ToolChoice::Auto, true)),
+        Some(value @ Value::Object(_)) => Fields::new(PATH, value)?,
+        Some(other) => return Err(wrong(PATH, "an object with a type (auto, any, tool or none)", &other)),
+    };
     let parallel = !choice.boolean("disable_parallel_tool_use")?.unwrap_or(false);
     let kind = choice.string("type")?.ok_or_else(|| ApiError::invalid("tool_choice.type", "is missing"))?;
     let choice = match kind.as_str() {
@@ -95,30 +108,67 @@ fn read_choice(fields: &mut Fields, tools: &[Tool]) -> Result<(ToolChoice, bool)
     Ok((choice, parallel))
 }
 
-/// `output_config`, and `output_format`, an older name of its `format`.
-fn read_output(fields: &mut Fields) -> Result<Option<AnswerSchema>, ApiError> {
-    let older = read_flat(fields.object("output_format")?)?;
-    let Some(mut output) = fields.object("output_config")? else { return Ok(older) };
-    // Efforts grade an answer that this model gives in one grade; they do not switch thinking here.
-    if let Some(effort) = output.string("effort")? {
-        thinking::parse_effort("output_config.effort", &effort)?;
+/// `output_config`: the form of an answer, also by its older name `output_format`, and its effort.
+fn read_output(fields: &mut Fields) -> Result<(Option<AnswerSchema>, Option<bool>), ApiError> {
+    let older = fields.object("output_format")?;
+    let Some(mut output) = fields.object("output_config")? else { return Ok((read_flat(older)?, None)) };
+    let effort = output.string("effort")?;
+    let effort = effort.map(|effort| thinking::parse_effort("output_config.effort", &effort)).transpose()?;
+    if output.get("task_budget").is_some() {
+        return Err(ApiError::unsupported("output_config.task_budget", "is not supported; send max_tokens"));
     }
-    Ok(read_flat(output.object("format")?)?.or(older))
+    match (output.object("format")?, older) {
+        (Some(_), Some(_)) => Err(ApiError::invalid(
+            "output_format",
+            "is the older name of output_config.format; send one of them",
+        )),
+        (format, older) => Ok((read_flat(format.or(older))?, effort)),
+    }
 }
 
-/// The template variables: the general switches, with `thinking` as a spelling of its own here.
-fn read_kwargs(fields: &mut Fields, server: &Server) -> Result<Vec<(String, Value)>, ApiError> {
-    let mut asked = None;
-    if let Some(mut thinking) = fields.object("thinking")? {
-        let kind =
-            thinking.string("type")?.ok_or_else(|| ApiError::invalid("thinking.type", "is missing"))?;
-        thinking.integer("budget_tokens", 1, i64::MAX)?;
-        asked = Some(match kind.as_str() {
-            "enabled" | "adaptive" => true,
-            "disabled" => false,
-            _ => return Err(ApiError::invalid("thinking.type", "must be enabled, adaptive or disabled")),
-        });
+/// `thinking`, and the effort of the output where that is absent: the two together say how much is thought, and this
+/// model thinks or does not. An effort beside `disabled` is no contradiction, as answers have efforts too.
+fn read_thinking(
+    fields: &mut Fields,
+    effort: Option<bool>,
+) -> Result<Option<(&'static str, bool)>, ApiError> {
+    let Some(mut thinking) = fields.object("thinking")? else {
+        return Ok(effort.map(|effort| ("output_config.effort", effort)));
+    };
+    let kind = thinking.string("type")?.ok_or_else(|| ApiError::invalid("thinking.type", "is missing"))?;
+    thinking.integer("budget_tokens", 1, i64::MAX)?;
+    if thinking.string("display")?.is_some_and(|display| display != "summarized") {
+        let reason = "thinking is shown as it is; leave it out, or disable thinking";
+        return Err(ApiError::unsupported("thinking.display", reason));
     }
-    let fallback = server.config.thinking.is_none().then_some(false);
-    thinking::read_kwargs(fields, &server.config, asked.or(fallback))
+    let thinks = match kind.as_str() {
+        "enabled" | "adaptive" => true,
+        "disabled" => false,
+        _ => return Err(ApiError::invalid("thinking.type", "must be enabled, adaptive or disabled")),
+    };
+    if thinks && effort == Some(false) {
+        return Err(ApiError::invalid("output_config.effort", "contradicts thinking"));
+    }
+    Ok(Some(("thinking", thinks)))
+}
+
+/// `context_management`: true if it asks for the thinking of all earlier turns to stay. No other edit can be honoured:
+/// the prompt is what the request says.
+fn read_context(fields: &mut Fields) -> Result<bool, ApiError> {
+    let Some(mut management) = fields.object("context_management")? else { return Ok(false) };
+    let mut preserve = false;
+    for (index, edit) in management.array("edits")?.unwrap_or_default().into_iter().enumerate() {
+        let mut edit = Fields::new(&format!("context_management.edits[{index}]"), edit)?;
+        let path = edit.at("type");
+        let kind = edit.string("type")?.ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
+        if !kind.starts_with("clear_thinking_") {
+            return Err(ApiError::unsupported(path, "the context is not edited here"));
+        }
+        if edit.take("keep").is_none_or(|keep| keep.as_str() != Some("all")) {
+            let reason = "must be all; thinking is not cleared by counts of turns here";
+            return Err(ApiError::unsupported(edit.at("keep"), reason));
+        }
+        preserve = true;
+    }
+    Ok(preserve)
 }

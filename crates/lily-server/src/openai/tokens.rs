@@ -4,7 +4,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::fields::integer;
 use crate::job;
-use crate::request::foreign;
+use crate::request::foreign::{self, Route};
 use crate::request::{Conversation, Input, Request, body_fields};
 use crate::state::Server;
 use axum::Json;
@@ -41,10 +41,18 @@ fn read(body: lily_text::json::Value, server: &Server) -> Result<Subject, ApiErr
         };
     }
     let mut fields = body_fields(body, server)?;
-    foreign::refuse_everywhere(&fields)?;
-    let content = fields.string("content")?;
-    let text =
-        fields.string("prompt")?.or(content).ok_or_else(|| ApiError::invalid("prompt", "is missing"))?;
+    foreign::refuse(&fields, Route::Tokens)?;
+    // No token is added to a text here, whether or not that is asked for.
+    for name in ["add_special_tokens", "add_special"] {
+        fields.boolean(name)?;
+    }
+    let text = match (fields.string("prompt")?, fields.string("content")?) {
+        (Some(prompt), Some(content)) if prompt != content => {
+            return Err(ApiError::invalid("content", "is another name of prompt; send one of them"));
+        }
+        (prompt, content) => prompt.or(content).ok_or_else(|| ApiError::invalid("prompt", "is missing"))?,
+    };
+    foreign::finish(fields, Route::Tokens)?;
     Ok(Subject::Text(text))
 }
 
@@ -55,8 +63,10 @@ pub(crate) async fn detokenize(
 ) -> Result<Json<Value>, ApiError> {
     let text = body::read(request, &server, |body, server| {
         let mut fields = body_fields(body, server)?;
+        foreign::refuse(&fields, Route::Tokens)?;
         let tokens = fields.array("tokens")?.ok_or_else(|| ApiError::invalid("tokens", "is missing"))?;
         let ids = token_ids(server, "tokens", &tokens)?;
+        foreign::finish(fields, Route::Tokens)?;
         Ok(server.model.tokenizer.decode(&ids, false))
     });
     let text = text.await?;

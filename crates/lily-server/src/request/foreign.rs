@@ -15,9 +15,13 @@ enum Harmless {
     Empty,
     /// A number.
     Number(f64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of words that has only this one.
+    Only(&'static str),
 }
 
-use Harmless::{Empty, Is, Nothing, Number};
+use Harmless::{Empty, Is, Nothing, Number, Only, Word};
 
 /// A parameter: its name, the value that does no harm, and what there is in its place.
 type Foreign = (&'static str, Harmless, &'static str);
@@ -33,6 +37,8 @@ pub(crate) enum Route {
     Responses,
     /// `/v1/messages`.
     Messages,
+    /// A text for `/tokenize`, and tokens for `/detokenize`.
+    Tokens,
 }
 
 const FORM: &str = "this server's way is response_format";
@@ -145,6 +151,88 @@ const MESSAGES: [Foreign; 13] = [
     ("functions", Empty, "send tools"),
 ];
 
+const TOKENS: [Foreign; 2] = [
+    ("parse_special", Is(true), "spellings of control tokens are those tokens"),
+    ("with_pieces", Is(false), "send the ids to /detokenize"),
+];
+
+/// Every parameter that any route of this API or of its originals has: what a route leaves of them when it has read
+/// its own is not honoured there. A parameter that is new to some route belongs here too.
+const KNOWN: [Foreign; 58] = [
+    ("anthropic_beta", Empty, ""),
+    ("audio", Nothing, "answers are text"),
+    ("background", Is(false), "answers are given while the client waits"),
+    ("best_of", Number(1.0), ""),
+    ("betas", Empty, ""),
+    ("cache_control", Nothing, ""),
+    ("chat_template_kwargs", Empty, "a plain prompt is continued as it is"),
+    ("container", Nothing, ""),
+    ("context_management", Empty, ""),
+    ("conversation", Nothing, ""),
+    ("diagnostics", Empty, ""),
+    ("echo", Is(false), ""),
+    ("enable_thinking", Is(false), "a plain prompt is continued as it is"),
+    ("fallback_credit_token", Nothing, ""),
+    ("fallbacks", Empty, "one model is loaded and serves every name"),
+    ("function_call", Nothing, "send tools"),
+    ("functions", Empty, "send tools"),
+    ("include", Empty, ""),
+    ("inference_geo", Word(&["global"]), "this server is where it is"),
+    ("input", Nothing, ""),
+    ("instructions", Nothing, ""),
+    ("logprobs", Is(false), ""),
+    ("max_completion_tokens", Nothing, ""),
+    ("max_output_tokens", Nothing, ""),
+    ("max_tokens", Nothing, ""),
+    ("max_tool_calls", Nothing, ""),
+    ("mcp_servers", Empty, ""),
+    ("messages", Nothing, ""),
+    ("modalities", Only("text"), "this model answers in text only"),
+    ("moderation", Nothing, ""),
+    ("n", Number(1.0), "one answer is given here"),
+    ("output_config", Empty, ""),
+    ("output_format", Nothing, ""),
+    ("parallel_tool_calls", Is(true), ""),
+    ("prediction", Nothing, ""),
+    ("preserve_thinking", Is(false), "a plain prompt is continued as it is"),
+    ("previous_response_id", Nothing, "see /v1/responses"),
+    ("prompt", Nothing, ""),
+    ("reasoning", Empty, ""),
+    ("reasoning_effort", Nothing, ""),
+    ("response_format", Nothing, ""),
+    ("service_tier", Word(&["auto", "default"]), ""),
+    ("speed", Word(&["standard"]), ""),
+    ("stop", Empty, ""),
+    ("stop_sequences", Empty, ""),
+    ("store", Is(false), "see /v1/responses"),
+    ("stream_options", Empty, ""),
+    ("suffix", Nothing, ""),
+    ("system", Nothing, ""),
+    ("text", Empty, ""),
+    ("thinking", Nothing, ""),
+    ("tool_choice", Word(&["none"]), ""),
+    ("tools", Empty, ""),
+    ("top_logprobs", Nothing, ""),
+    ("truncation", Word(&["disabled"]), "a prompt is never cut"),
+    ("user_profile_id", Nothing, ""),
+    ("verbosity", Word(&["medium"]), ""),
+    ("web_search_options", Nothing, ""),
+];
+
+/// Takes what is of no effect ([`super::idle`]) and refuses what a route has left of the known parameters: to be called
+/// when it has read its own.
+pub(crate) fn finish(mut fields: Fields, route: Route) -> Result<(), ApiError> {
+    super::idle::read(&mut fields, route)?;
+    for (name, value) in fields.left() {
+        if let Some((name, harmless, instead)) = KNOWN.iter().find(|(known, ..)| *known == name)
+            && !harmless.allows(value)
+        {
+            return Err(foreign(name, instead));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses what does not belong to a route.
 pub(crate) fn refuse(fields: &Fields, route: Route) -> Result<(), ApiError> {
     let (own, form): (&[Foreign], _) = match route {
@@ -152,16 +240,12 @@ pub(crate) fn refuse(fields: &Fields, route: Route) -> Result<(), ApiError> {
         Route::Completions => (&COMPLETIONS, FORM),
         Route::Responses => (&RESPONSES, FLAT_FORM),
         Route::Messages => (&MESSAGES, OUTPUT),
+        Route::Tokens => (&TOKENS, FORM),
     };
     if let Some(name) = GUIDES.into_iter().find(|name| fields.get(name).is_some()) {
         return Err(foreign(name, form));
     }
     refuse_listed(fields, own)?;
-    refuse_everywhere(fields)
-}
-
-/// Refuses what belongs to no route.
-pub(crate) fn refuse_everywhere(fields: &Fields) -> Result<(), ApiError> {
     refuse_listed(fields, &EVERYWHERE)
 }
 
@@ -190,6 +274,10 @@ impl Harmless {
             (Empty, Value::Object(fields)) => fields.is_empty(),
             (Number(wanted), Value::Float(number)) => wanted == number,
             (Number(wanted), Value::Integer(digits)) => digits.parse() == Ok(*wanted),
+            (Word(words), Value::String(word)) => words.contains(&word.as_str()),
+            (Only(word), Value::Array(items)) => {
+                matches!(items.as_slice(), [Value::String(own)] if own == word)
+            }
             _ => false,
         }
     }

@@ -34,8 +34,16 @@ fn read(
     inner: impl FnOnce(&mut Fields) -> Result<Fields, ApiError>,
 ) -> Result<Option<AnswerSchema>, ApiError> {
     let kind = format.string("type")?.ok_or_else(|| ApiError::invalid(format.at("type"), "is missing"))?;
+    // A schema that nobody would follow.
+    if kind == "text"
+        && let Some(name) = ["json_schema", "schema"].into_iter().find(|name| format.get(name).is_some())
+    {
+        return Err(ApiError::invalid(format.at(name), "needs the type json_schema"));
+    }
     match kind.as_str() {
         "text" => Ok(None),
+        // As other servers have it: an object of this schema.
+        "json_object" if format.get("schema").is_some() => schema(format),
         "json_object" => {
             let object = ("type".to_owned(), Value::String("object".to_owned()));
             Ok(Some(AnswerSchema { schema: Value::Object(vec![object]), path: format.at("type") }))
@@ -45,13 +53,17 @@ fn read(
             inner.string("name")?;
             inner.string("description")?;
             inner.boolean("strict")?;
-            let path = inner.at("schema");
-            let schema = inner.take("schema").ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
-            if schema.as_object().is_none() {
-                return Err(wrong(&path, "an object", &schema));
-            }
-            Ok(Some(AnswerSchema { schema, path }))
+            schema(&mut inner)
         }
         _ => Err(ApiError::invalid(format.at("type"), "must be text, json_object or json_schema")),
     }
+}
+
+fn schema(fields: &mut Fields) -> Result<Option<AnswerSchema>, ApiError> {
+    let path = fields.at("schema");
+    let schema = fields.take("schema").ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
+    if schema.as_object().is_none() {
+        return Err(wrong(&path, "an object", &schema));
+    }
+    Ok(Some(AnswerSchema { schema, path }))
 }

@@ -72,7 +72,8 @@ fn logit_bias(value: Value, server: &Server) -> Result<Vec<(TokenId, f32)>, ApiE
         .into_iter()
         .enumerate()
         .map(|(index, (key, bias))| {
-            let id = key.parse::<u32>().map(TokenId).ok();
+            // As ids are written: `05` would be another name for an entry that may be there already.
+            let id = key.parse::<u32>().map(TokenId).ok().filter(|id| id.0.to_string() == key);
             let id = id.filter(|id| (id.0 as usize) < vocab && server.model.tokenizer.has_token(*id));
             let id = id.ok_or_else(|| {
                 ApiError::invalid(

@@ -1,8 +1,9 @@
 //! Whether the model thinks: the switches that clients use, and the template variables behind them.
 //!
 //! Strongest first: `chat_template_kwargs.enable_thinking` and its top-level alias `enable_thinking` (they must not
-//! contradict each other), then `reasoning_effort`, then the server's own setting, then the template. The model knows
-//! thinking and not thinking and no degrees between: an effort of `none` or `minimal` is off, any other is on.
+//! contradict each other), then `reasoning_effort` and what a format has in its place (neither may these), then the
+//! server's own setting, then the template. The model knows thinking and not thinking and no degrees between: an effort
+//! of `none` or `minimal` is off, any other is on.
 
 use crate::ServerConfig;
 use crate::error::ApiError;
@@ -10,14 +11,25 @@ use crate::fields::{Fields, wrong};
 use lily_text::json::Value;
 
 const SWITCH: &str = "enable_thinking";
+const PRESERVE: &str = "preserve_thinking";
 
-/// The template variables of a request.
-///
-/// `asked` is what a wire format says in its own way; the general switches are stronger.
+/// What a wire format says of thinking in its own way.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The parameter that says it, and what.
+    pub(crate) thinking: Option<(&'static str, bool)>,
+    /// What holds if nobody says anything, the server included.
+    pub(crate) absent: Option<bool>,
+    /// Thinking of earlier turns is to be kept.
+    pub(crate) preserve: bool,
+}
+
+/// The template variables of a request. `asked` ranks with `reasoning_effort`, which must not contradict it; the
+/// general switches are stronger than both.
 pub(crate) fn read_kwargs(
     fields: &mut Fields,
     config: &ServerConfig,
-    asked: Option<bool>,
+    asked: Asked,
 ) -> Result<Vec<(String, Value)>, ApiError> {
     let mut kwargs = match fields.object("chat_template_kwargs")? {
         Some(kwargs) => kwargs.into_rest(),
@@ -29,7 +41,7 @@ pub(crate) fn read_kwargs(
             return Err(ApiError::invalid(path, "is set by the server and cannot be replaced"));
         }
     }
-    for name in [SWITCH, "preserve_thinking"] {
+    for name in [SWITCH, PRESERVE] {
         let inner = boolean(&kwargs, name)?;
         match (fields.boolean(name)?, inner) {
             (Some(outer), Some(inner)) if outer != inner => {
@@ -39,15 +51,25 @@ pub(crate) fn read_kwargs(
             _ => {}
         }
     }
+    if asked.preserve && boolean(&kwargs, PRESERVE)?.is_none() {
+        kwargs.retain(|(key, _)| key != PRESERVE);
+        kwargs.push((PRESERVE.to_owned(), Value::Bool(true)));
+    }
     let effort = read_effort(fields)?;
-    apply(&mut kwargs, effort.or(asked), config)?;
+    if let (Some(effort), Some((name, own))) = (effort, asked.thinking)
+        && effort != own
+    {
+        return Err(ApiError::invalid("reasoning_effort", format_args!("contradicts {name}")));
+    }
+    let wanted = effort.or(asked.thinking.map(|(_, own)| own)).or(config.thinking).or(asked.absent);
+    apply(&mut kwargs, wanted, config)?;
     Ok(kwargs)
 }
 
-/// Adds the switch from the effort or the server's setting where the request has none.
+/// Adds the switch as it is wanted where the request has none.
 fn apply(
     kwargs: &mut Vec<(String, Value)>,
-    effort: Option<bool>,
+    wanted: Option<bool>,
     config: &ServerConfig,
 ) -> Result<(), ApiError> {
     let asked = boolean(kwargs, SWITCH)?;
@@ -61,7 +83,7 @@ fn apply(
         }
         set(kwargs, config.thinking);
     } else if asked.is_none() {
-        set(kwargs, effort.or(config.thinking));
+        set(kwargs, wanted);
     }
     Ok(())
 }

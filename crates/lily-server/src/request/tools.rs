@@ -118,6 +118,23 @@ pub(crate) fn is_function(tool: &mut Fields) -> Result<bool, ApiError> {
     Ok(kind == "function")
 }
 
+/// Refuses what would keep a tool from the model at first, or from the client.
+pub(crate) fn check_deferred(tool: &mut Fields) -> Result<(), ApiError> {
+    if tool.boolean("defer_loading")? == Some(true) {
+        return Err(ApiError::unsupported(
+            tool.at("defer_loading"),
+            "every tool is shown to the model at once",
+        ));
+    }
+    let path = tool.at("allowed_callers");
+    match tool.array("allowed_callers")? {
+        Some(callers) if callers.iter().any(|caller| caller.as_str() != Some("direct")) => Err(
+            ApiError::unsupported(path, "must be [\"direct\"]: the model calls tools, and nothing else does"),
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// A function in the shape of chat completions.
 pub(crate) fn wire(fields: Vec<(&str, Option<Value>)>) -> Value {
     let fields = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
@@ -141,10 +158,16 @@ pub(crate) fn read_choice(fields: &mut Fields, tools: &[Tool], nested: bool) -> 
                 _ => Err(ApiError::invalid(PATH, "must be auto, none, required or a function")),
             };
         }
-        Some(value) => Fields::new(PATH, value)?,
+        Some(value @ Value::Object(_)) => Fields::new(PATH, value)?,
+        Some(other) => {
+            return Err(wrong(PATH, "auto, none, required or an object that names a function", &other));
+        }
     };
     if !is_function(&mut choice)? {
-        return Err(ApiError::invalid("tool_choice.type", "must be function"));
+        return Err(ApiError::invalid(
+            "tool_choice.type",
+            "must be function; other choices are not supported",
+        ));
     }
     if !nested {
         return named(choice.string("name")?, "tool_choice.name", tools);

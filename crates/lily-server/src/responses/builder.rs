@@ -13,7 +13,7 @@ use crate::state::{Server, unix_time};
 use crate::turn::{End, Finish};
 use lily_engine::TokenLogprob;
 use lily_text::parser::Event as Piece;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What ends thinking and calls, and is no text of the answer behind it.
@@ -137,10 +137,10 @@ impl Builder {
         self.error = json!({"code": error.code.unwrap_or("server_error"), "message": error.text()});
     }
 
-    /// The object as it stands.
-    pub(super) fn response(&self) -> Value {
-        let mut object = Map::new();
-        for (key, value) in [
+    /// The object as it stands, as JSON text.
+    pub(super) fn response(&self) -> String {
+        let output: Value = self.items.iter().map(|item| self.item_json(item)).collect();
+        let own = [
             ("id", self.id.as_str().into()),
             ("object", "response".into()),
             ("created_at", self.created.into()),
@@ -149,14 +149,19 @@ impl Builder {
             ("error", self.error.clone()),
             ("incomplete_details", self.details.clone()),
             ("model", self.server.model.id.as_str().into()),
-            ("output", self.items.iter().map(|item| self.item_json(item)).collect()),
+            ("output", output),
             ("truncation", "disabled".into()),
             ("usage", self.usage.clone()),
-        ] {
-            object.insert(key.to_owned(), value);
+        ];
+        let mut text = String::from("{");
+        for (name, value) in own {
+            write_field(&mut text, name, &value.to_string());
         }
-        object.extend(self.terms.echo.clone());
-        Value::Object(object)
+        for (name, value) in &self.terms.echo {
+            write_field(&mut text, name, value.get());
+        }
+        text.push('}');
+        text
     }
 
     /// Puts a complete response into the store, if it was asked to.
@@ -170,8 +175,8 @@ impl Builder {
             (std::mem::take(&mut self.terms.messages), std::mem::take(&mut self.terms.input));
         messages.push(answer);
         let response = self.response();
-        // The input and the answer are in there twice, as items and as messages.
-        let bytes = 2 * text + 4096;
+        // Messages as text are about as large as what holds them here.
+        let bytes = text + input.len() + response.len() + 4096;
         self.server.responses.insert(&self.id, Stored { response, input, messages, bytes });
     }
 
@@ -340,6 +345,17 @@ impl Drop for Builder {
     fn drop(&mut self) {
         drop_elsewhere(std::mem::take(&mut self.terms));
     }
+}
+
+/// Adds a field to the text of an object.
+fn write_field(text: &mut String, name: &str, value: &str) {
+    if !text.ends_with('{') {
+        text.push(',');
+    }
+    text.push('"');
+    text.push_str(name);
+    text.push_str("\":");
+    text.push_str(value);
 }
 
 /// Where a text first stands in some bytes.

@@ -1,35 +1,33 @@
 //! Input items, as messages of chat completions.
 
+use super::request::raw;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
+use crate::request::results::Calls;
 use crate::request::system::{call, message};
 use crate::state::Server;
 use lily_text::json::Value;
+use serde::Serialize;
 
 /// Marks thinking that this server gave out as `encrypted_content`: a client that keeps only that field can hand the
 /// thinking back. It is the plain text; there is no one to hide it from.
 pub(super) const CARRIED: &str = "lily:";
 
-/// Appends the messages that `input` spells and returns the items as `input_items` lists them.
-pub(super) fn read(
-    input: Value,
-    server: &Server,
-    messages: &mut Vec<Value>,
-) -> Result<Vec<serde_json::Value>, ApiError> {
+/// Appends the messages that `input` spells and returns the items as `input_items` lists them, as JSON text.
+pub(super) fn read(input: Value, server: &Server, messages: &mut Vec<Value>) -> Result<String, ApiError> {
     let items = match input {
         Value::String(text) => {
             let content = serde_json::json!([{"type": "input_text", "text": text}]);
             messages.push(message("user", vec![("content", Value::String(text))]));
             let id = server.fresh_id("msg_");
-            return Ok(vec![
-                serde_json::json!({"id": id, "type": "message", "role": "user", "content": content}),
-            ]);
+            let item = serde_json::json!({"id": id, "type": "message", "role": "user", "content": content});
+            return list(&[item]);
         }
         Value::Array(items) => items,
         other => return Err(wrong("input", "a string or a list of items", &other)),
     };
     let mut listed = Vec::with_capacity(items.len());
-    let mut answer = Answer::default();
+    let mut answer = Answer { calls_made: Calls::of(messages), ..Answer::default() };
     for (index, item) in items.into_iter().enumerate() {
         let mut json = serde_json::to_value(&item).unwrap_or_default();
         if json.get("id").is_none_or(serde_json::Value::is_null) && json.is_object() {
@@ -40,10 +38,28 @@ pub(super) fn read(
         read_item(item, &mut answer, messages)?;
     }
     answer.flush(messages);
-    Ok(listed)
+    list(&listed)
+}
+
+/// Items as a list, all on its one page.
+fn list<'a>(items: &'a [serde_json::Value]) -> Result<String, ApiError> {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: &'a [serde_json::Value],
+        first_id: Option<&'a serde_json::Value>,
+        last_id: Option<&'a serde_json::Value>,
+        has_more: bool,
+    }
+    let id_of = |item: Option<&'a serde_json::Value>| item.and_then(|item| item.get("id"));
+    let (first_id, last_id) = (id_of(items.first()), id_of(items.last()));
+    let list = List { object: "list", data: items, first_id, last_id, has_more: false };
+    Ok(raw(&list)?.get().to_owned())
 }
 
 fn read_item(mut item: Fields, answer: &mut Answer, messages: &mut Vec<Value>) -> Result<(), ApiError> {
+    item.string("id")?;
+    item.string("status")?;
     let kind = item.string("type")?.unwrap_or_else(|| "message".to_owned());
     match kind.as_str() {
         "message" => {
@@ -69,11 +85,14 @@ fn read_item(mut item: Fields, answer: &mut Answer, messages: &mut Vec<Value>) -
         "function_call" => {
             let name = required(&mut item, "name")?;
             let arguments = Value::String(arguments(&mut item)?);
-            answer.calls.push(call(required(&mut item, "call_id")?, name, arguments));
+            let id = required(&mut item, "call_id")?;
+            answer.calls_made.made(&id);
+            answer.calls.push(call(id, name, arguments));
         }
         "function_call_output" => {
             answer.flush(messages);
             let id = required(&mut item, "call_id")?;
+            answer.calls_made.check(&item.at("call_id"), &id)?;
             let path = item.at("output");
             let output = item.take("output").ok_or_else(|| ApiError::invalid(&path, "is missing"))?;
             let text = text_of(&path, output)?;
@@ -91,6 +110,8 @@ struct Answer {
     reasoning: String,
     text: Option<String>,
     calls: Vec<Value>,
+    /// All calls so far, its own and those before it.
+    calls_made: Calls,
 }
 
 impl Answer {
@@ -110,7 +131,8 @@ impl Answer {
 
     /// Thinking alone is no message: the answer it led to is not there, and the template has no place for it.
     fn flush(&mut self, messages: &mut Vec<Value>) {
-        let Self { reasoning, text, calls } = std::mem::take(self);
+        let reasoning = std::mem::take(&mut self.reasoning);
+        let (text, calls) = (self.text.take(), std::mem::take(&mut self.calls));
         if text.is_none() && calls.is_empty() {
             return;
         }

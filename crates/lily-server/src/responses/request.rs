@@ -6,21 +6,25 @@ use crate::fields::Fields;
 use crate::guided::Form;
 use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
+use crate::request::thinking::{self, Asked};
 use crate::request::tools::{self, Tool};
 use crate::request::{
-    Conversation, Input, Request, body_fields, deadline, sampling, stop_strings, system, thinking,
+    Conversation, Input, Request, body_fields, deadline, sampling, stop_strings, stream_options, system,
     unsupported,
 };
 use crate::state::Server;
 use lily_text::json::Value;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// What a response repeats of its request, and what becomes of it.
 #[derive(Default)]
 pub(super) struct Terms {
-    /// Fields of the response object.
-    pub(super) echo: serde_json::Map<String, serde_json::Value>,
-    /// The input of this request, as items.
-    pub(super) input: Vec<serde_json::Value>,
+    /// Fields of the response object. They may be as large as a request, and are written several times: they are text
+    /// by then.
+    pub(super) echo: Vec<(&'static str, Box<RawValue>)>,
+    /// The input of this request as a list of items: JSON text.
+    pub(super) input: String,
     /// The conversation so far as messages, without instructions.
     pub(super) messages: Vec<Value>,
     /// Bytes of these messages as JSON, about.
@@ -37,7 +41,7 @@ pub(super) struct Terms {
 pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), ApiError> {
     let limits = &server.config.limits;
     let mut fields = body_fields(body, server)?;
-    let mut echo = echo(&fields);
+    let mut echo = echo(&fields)?;
     foreign::refuse(&fields, Route::Responses)?;
     check_unsupported(&mut fields)?;
     let answer = read_text(&mut fields)?;
@@ -54,14 +58,20 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let choice = tools::read_choice(&mut fields, &tools, false)?;
     let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
     let form = Form::new(tools, choice, parallel, answer);
-    let asked = read_reasoning(&mut fields)?;
+    let asked = Asked { thinking: read_reasoning(&mut fields)?, ..Asked::default() };
     let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
     let store = fields.boolean("store")?.unwrap_or(true);
     let max_tokens = fields.integer("max_output_tokens", 1, i64::MAX)?;
     let sampling = sampling::read(&mut fields, server)?;
-    echo.insert("temperature".to_owned(), shortest(sampling.temperature));
-    echo.insert("top_p".to_owned(), shortest(sampling.top_p));
+    echo.push(("temperature", raw(&shortest(sampling.temperature))?));
+    echo.push(("top_p", raw(&shortest(sampling.top_p))?));
     let stop = stop_strings(&mut fields, "stop", &form, server)?;
+    let stream = fields.boolean("stream")?.unwrap_or(false);
+    // A stream of this route ends with its usage always.
+    if stream_options::read(&mut fields, stream)?.progress {
+        let reason = "is not supported on this route; see /v1/chat/completions";
+        return Err(ApiError::unsupported("stream_options.include_progress", reason));
+    }
     let conversation = Conversation { messages: system::gather(messages), kwargs, form };
     let request = Request {
         input: Input::Chat(conversation),
@@ -70,11 +80,12 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
         stop,
         logprobs,
         choices: 1,
-        stream: fields.boolean("stream")?.unwrap_or(false),
+        stream,
         include_usage: false,
         include_progress: false,
         deadline: deadline(&mut fields, limits.deadline)?,
     };
+    foreign::finish(fields, Route::Responses)?;
     let terms = Terms {
         echo,
         input: items,
@@ -109,12 +120,6 @@ fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
             return Err(ApiError::unsupported(name, "is not a parameter of this route"));
         }
     }
-    if let Some(mut options) = fields.object("stream_options")?
-        && options.boolean("include_progress")? == Some(true)
-    {
-        let reason = "is not supported on this route; see /v1/chat/completions";
-        return Err(ApiError::unsupported("stream_options.include_progress", reason));
-    }
     unsupported::allow(fields, "truncation", &["disabled"])?;
     unsupported::allow(fields, "service_tier", &["auto", "default"])?;
     Ok(())
@@ -128,26 +133,51 @@ fn read_text(fields: &mut Fields) -> Result<Option<AnswerSchema>, ApiError> {
 }
 
 /// The fields that a response repeats as they came.
-fn echo(fields: &Fields) -> serde_json::Map<String, serde_json::Value> {
-    let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
-    [
-        ("instructions", serde_json::Value::Null),
-        ("max_output_tokens", serde_json::Value::Null),
-        ("metadata", serde_json::json!({})),
-        ("parallel_tool_calls", true.into()),
-        ("previous_response_id", serde_json::Value::Null),
-        ("reasoning", serde_json::json!({"effort": null, "summary": null})),
-        ("store", true.into()),
-        ("text", serde_json::json!({"format": {"type": "text"}})),
-        ("tool_choice", "auto".into()),
-        ("tools", serde_json::json!([])),
-        ("top_logprobs", 0.into()),
-        ("user", serde_json::Value::Null),
-    ]
-    .into_iter()
-    .map(|(name, absent)| (name.to_owned(), fields.get(name).map_or(absent, json)))
-    .collect()
+fn echo(fields: &Fields) -> Result<Vec<(&'static str, Box<RawValue>)>, ApiError> {
+    let absent = |name| match name {
+        "metadata" => serde_json::json!({}),
+        "parallel_tool_calls" | "store" => true.into(),
+        "reasoning" => serde_json::json!({"effort": null, "summary": null}),
+        "text" => serde_json::json!({"format": {"type": "text"}}),
+        "tool_choice" => "auto".into(),
+        "tools" => serde_json::json!([]),
+        "top_logprobs" => 0.into(),
+        _ => serde_json::Value::Null,
+    };
+    let names = [
+        "instructions",
+        "max_output_tokens",
+        "metadata",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "prompt_cache_key",
+        "reasoning",
+        "safety_identifier",
+        "store",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "user",
+    ];
+    let text = |name| fields.get(name).map_or_else(|| raw(&absent(name)), raw);
+    names.into_iter().map(|name| Ok((name, text(name)?))).collect()
 }
+
+/// A value as JSON text.
+pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, ApiError> {
+    to_raw_value(value).map_err(|_| ApiError::internal("a value could not be written as JSON"))
+}
+
+/// What `include` may ask of tools that run on a vendor's servers, and of input that this model does not read.
+const OF_A_VENDOR: [&str; 6] = [
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+];
 
 /// `include`: what of it is honoured. Results of tools that run on a vendor's servers cannot be asked for: there are
 /// no such tools here, so there are no such results to leave out.
@@ -157,7 +187,14 @@ fn read_include(fields: &mut Fields) -> Result<(bool, bool), ApiError> {
         match item.as_str() {
             Some("reasoning.encrypted_content") => carry = true,
             Some("message.output_text.logprobs") => logprobs = true,
-            Some(_) => {}
+            Some(name) if OF_A_VENDOR.contains(&name) => {}
+            Some(_) => {
+                let known = "reasoning.encrypted_content and message.output_text.logprobs";
+                return Err(ApiError::unsupported(
+                    format!("include[{index}]"),
+                    format_args!("is not known; {known} are"),
+                ));
+            }
             None => return Err(crate::fields::wrong(&format!("include[{index}]"), "a string", &item)),
         }
     }
@@ -169,7 +206,7 @@ fn read_conversation(
     fields: &mut Fields,
     server: &Server,
     most: usize,
-) -> Result<(Vec<Value>, Vec<serde_json::Value>), ApiError> {
+) -> Result<(Vec<Value>, String), ApiError> {
     let mut messages = Vec::new();
     if let Some(id) = fields.string("previous_response_id")? {
         let stored = server.responses.get(&id).ok_or_else(|| super::not_found("previous_response_id"))?;
@@ -189,6 +226,7 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
         if !tools::is_function(&mut tool)? {
             return Ok(None);
         }
+        tools::check_deferred(&mut tool)?;
         let part = |name| (name, wire.get(name).filter(|value| **value != Value::Null).cloned());
         let function = ["name", "description", "parameters", "strict"].map(part).to_vec();
         Tool::read(tool, "parameters", tools::wire(function)).map(Some)
@@ -196,11 +234,12 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
 }
 
 /// `reasoning`: its effort switches thinking; a summary is not made, the thinking itself is in the response.
-fn read_reasoning(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+fn read_reasoning(fields: &mut Fields) -> Result<Option<(&'static str, bool)>, ApiError> {
     let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(None) };
     for name in ["summary", "generate_summary"] {
         unsupported::allow(&mut reasoning, name, &["auto"])?;
     }
-    let path = reasoning.at("effort");
-    reasoning.string("effort")?.map(|effort| thinking::parse_effort(&path, &effort)).transpose()
+    const PATH: &str = "reasoning.effort";
+    let effort = reasoning.string("effort")?;
+    effort.map(|effort| Ok((PATH, thinking::parse_effort(PATH, &effort)?))).transpose()
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kept response.
 pub(crate) struct Stored {
-    /// The response object.
-    pub(crate) response: serde_json::Value,
-    /// Its own input items, as `input_items` lists them.
-    pub(crate) input: Vec<serde_json::Value>,
+    /// The response object, as JSON text.
+    pub(crate) response: String,
+    /// Its own input items, as `input_items` lists them: JSON text.
+    pub(crate) input: String,
     /// The whole conversation, its answer included and instructions left out, as messages of chat completions.
     pub(crate) messages: Vec<lily_text::json::Value>,
     /// Bytes that all this takes, about.
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn stored(bytes: usize) -> Stored {
-        Stored { response: serde_json::Value::Null, input: Vec::new(), messages: Vec::new(), bytes }
+        Stored { response: String::new(), input: String::new(), messages: Vec::new(), bytes }
     }
 
     #[test]

@@ -31,8 +31,11 @@ impl ResponseStream {
     }
 
     fn send_response(&mut self, name: &'static str, out: &mut Vec<u8>) {
-        let response = self.builder.response();
-        self.send((name, json!({"response": response})), out);
+        // The object may be large: it is text already, and stays that.
+        let (sequence, response) = (self.sequence, self.builder.response());
+        self.sequence += 1;
+        let event = format!(r#"{{"type":"{name}","sequence_number":{sequence},"response":{response}}}"#);
+        sse::named_text(out, name, &event);
     }
 
     fn send_all(&mut self, events: Vec<Event>, out: &mut Vec<u8>) {

@@ -25,7 +25,7 @@ fn routes() -> Vec<(&'static str, Value)> {
     let chat = json!({
         "messages": messages, "tools": tools, "tool_choice": "auto", "max_tokens": 8, "temperature": 0.5, "top_p": 0.9,
         "top_k": 5, "min_p": 0.1, "seed": 1, "stop": [], "logit_bias": {"1": 1}, "logprobs": true, "top_logprobs": 2,
-        "n": 2, "stream": false, "stream_options": {"include_usage": true},
+        "n": 2, "stream": true, "stream_options": {"include_usage": true},
         "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}},
         "chat_template_kwargs": {"enable_thinking": false}, "reasoning_effort": "low", "extra_body": {"user": "u"},
     });

@@ -33,9 +33,11 @@ fn routes() -> Vec<(&'static str, Value, Value, Value)> {
             json!({"input": "Hi", "max_output_tokens": 5}),
             json!({
                 "logprobs": true, "max_tool_calls": 1, "stop_sequences": ["x"], "thinking": {"type": "enabled"},
-                "output_format": {"type": "text"}, "stream_options": {"include_progress": true}, "system": "x",
+                "output_format": {"type": "text"}, "system": "x",
             }),
-            json!({"logprobs": false, "stream_options": {"include_obfuscation": false}, "max_tool_calls": null}),
+            json!({
+                "logprobs": false, "stream": true, "stream_options": {"include_obfuscation": false}, "max_tool_calls": null,
+            }),
         ),
         (
             "/v1/messages",

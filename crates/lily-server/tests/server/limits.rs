@@ -70,7 +70,7 @@ async fn large_bodies() {
     setup.script.context = 1 << 20;
     let app = setup.start();
     let text = "x ".repeat(50_000);
-    let whole = with(&hi(), &json!({"metadata": {"note": text}}));
+    let whole = with(&hi(), &json!({"note": text}));
     assert_eq!(app.post(CHAT, &whole).await.status, 200);
     let broken = format!("{{\n\"note\": \"{text}\", ");
     let deep = format!("{{\"note\": \"{text}\", \"a\": {}", "[".repeat(20));

@@ -216,3 +216,20 @@ async fn log_probabilities_spell_the_text() {
         assert_eq!(done["logprobs"], part["logprobs"]);
     }
 }
+
+/// What a response repeats of its request counts where responses are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_repeated_counts() {
+    let mut setup = Setup::new("</think>Hello.");
+    setup.config.limits.stored_bytes = 64 << 10;
+    let app = setup.start();
+    for (letters, status) in [(1 << 10, 200), (64 << 10, 404)] {
+        let tools =
+            json!([{"type": "function", "name": "f", "description": "x".repeat(letters), "parameters": {}}]);
+        let reply =
+            app.post(PATH, &json!({"input": "Hi", "tools": tools, "tool_choice": "none"})).await.json();
+        assert_eq!(reply["tools"], tools);
+        let id = reply["id"].as_str().expect("an id");
+        assert_eq!(app.get(&format!("{PATH}/{id}")).await.status.as_u16(), status, "{letters} letters");
+    }
+}
