@@ -15,6 +15,7 @@ mod elsewhere;
 mod error;
 mod fields;
 mod guided;
+mod half_close;
 mod health;
 mod histogram;
 mod job;

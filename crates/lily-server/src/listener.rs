@@ -1,12 +1,12 @@
 //! Connections: how many, how slow, and how they end.
 
 use crate::Limits;
+use crate::half_close::halves;
 use crate::stall::StallGuard;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +53,8 @@ pub(crate) async fn accept_until(
             }
         };
         prepare(&stream);
-        let io = TokioIo::new(StallGuard::new(stream, limits.write_timeout));
-        let connection = http.serve_connection(io, TowerToHyperService::new(app.clone()));
+        let (socket, service) = halves(StallGuard::new(stream, limits.write_timeout), app.clone());
+        let connection = http.serve_connection(TokioIo::new(socket), service);
         let connection = open.graceful.watch(connection);
         open.connections.spawn(async move {
             if let Err(error) = connection.await {

@@ -22,6 +22,16 @@ impl<T> StallGuard<T> {
         Self { inner, limit, timer: Box::pin(sleep(limit)), waiting: false }
     }
 
+    /// What is guarded.
+    pub(crate) fn get_ref(&self) -> &T {
+        &self.inner
+    }
+
+    /// True while a write waits for the client.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
     /// Keeps time over the outcome of a write.
     fn watch<R>(&mut self, outcome: Poll<io::Result<R>>, context: &mut Context<'_>) -> Poll<io::Result<R>> {
         if outcome.is_ready() {

@@ -146,3 +146,74 @@ async fn loopback_is_the_default() {
     drop(running.stop);
     running.task.await.expect("no panic").expect("a clean end");
 }
+
+/// Sends a chat request and closes this half of the connection, as `nc` does; then the answer is read.
+async fn ask_and_finish(address: SocketAddr, fields: &str) -> TcpStream {
+    let mut stream = ask(address, fields).await;
+    stream.shutdown().await.expect("half of it is closed");
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_says_no_more_gets_its_answer() {
+    let mut setup = Setup::new(&"word ".repeat(100));
+    setup.script.decode_time = Duration::from_millis(2);
+    let running = start(setup).await;
+    for (fields, last) in [("", "\"finish_reason\":\"stop\""), (",\"stream\":true", "[DONE]")] {
+        let mut stream = ask_and_finish(running.address, fields).await;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.expect("text");
+        assert!(text.contains("200 OK") && text.contains(last), "{text}");
+        // What comes before is an interim response, or a comment.
+        assert!(text.starts_with("HTTP/1.1 "), "{text}");
+    }
+    // An answer that is there at once is nothing but itself.
+    let mut stream = ask_and_finish(running.address, ",\"max_tokens\":0").await;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("text");
+    assert!(text.starts_with("HTTP/1.1 400"), "{text}");
+    assert_eq!(running.engine.metrics().cancelled, 0);
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+/// Closing one half first does not hide that the client is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_says_no_more_and_leaves_is_cancelled() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(1);
+    let seen = setup.script.seen.clone();
+    let running = start(setup).await;
+    for fields in [",\"stream\":true", ""] {
+        let before = seen.decoded.load(Ordering::Relaxed);
+        let stream = ask_and_finish(running.address, fields).await;
+        while seen.decoded.load(Ordering::Relaxed) < before + 20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(stream);
+        let started = Instant::now();
+        while running.engine.metrics().running > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert!(started.elapsed() < Duration::from_secs(8), "the generation goes on");
+        }
+    }
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_body_is_not_waited_for() {
+    let running = start(Setup::new("Hello.")).await;
+    let mut stream = TcpStream::connect(running.address).await.expect("a connection");
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-length: 100\r\n\r\n{{",
+        running.address
+    );
+    stream.write_all(head.as_bytes()).await.expect("written");
+    stream.shutdown().await.expect("half of it is closed");
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await;
+    assert!(end.is_ok(), "the connection stayed open");
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
