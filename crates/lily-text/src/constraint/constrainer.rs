@@ -4,6 +4,7 @@ use super::flatten::prepare;
 use super::guide::{Free, Guide, Phase};
 use super::lark::Lark;
 use super::marker::Marker;
+use super::reason::brief;
 use super::schema::{children, join, standalone};
 use super::vocabulary::Vocabulary;
 use super::{Function, Rules, RulesError, SchemaError, calls, json};
@@ -23,9 +24,6 @@ const TEXT_SLICE: &str = r#"[^<"\\\x00-\x1F\x7F]{1,30}"#;
 /// Subschemas that are looked at to find the one at fault, and how long that may take.
 const MAX_SEARCH: usize = 64;
 const SEARCH_TIME: Duration = Duration::from_secs(1);
-
-/// Bytes of a grammar's complaint that are passed on.
-const MAX_REASON: usize = 200;
 
 /// Stack of the thread that turns schemas into grammars: the library goes into what a schema refers to, and from one
 /// property to the next, by recursion. What is never touched of it takes no memory.
@@ -227,23 +225,4 @@ impl Constrainer {
         let rule = lark.rule("", &super::lark::json(&standalone(schema, root)));
         self.matcher(lark.finish(&rule)).err()
     }
-}
-
-/// Complaints that speak of the grammar library's own settings, and what its user can make of them.
-const WORDS: [(&str, &str); 3] = [
-    ("coerce_one_of", "oneOf cannot be enforced where its choices may overlap; use anyOf"),
-    ("NoExtensionBias", "no answer can have this form"),
-    (
-        "too many expressions constructed",
-        "it is too complex: write smaller bounds of repetitions and lengths",
-    ),
-];
-
-/// The first line of a complaint, without its place in a grammar that its reader never saw.
-pub(super) fn brief(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default();
-    let line = line.rsplit_once("): ").map_or(line, |(_, rest)| rest);
-    let line = WORDS.iter().find(|(theirs, _)| line.contains(theirs)).map_or(line, |(_, ours)| ours);
-    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
-    if line.is_empty() { "it cannot be enforced".to_owned() } else { line }
 }

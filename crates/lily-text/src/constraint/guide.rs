@@ -1,7 +1,7 @@
 //! A guide: what a generation may say next.
 
-use super::constrainer::brief;
 use super::marker::{Marker, Step};
+use super::reason::brief;
 use crate::{TokenId, Tokenizer};
 use llguidance::Matcher;
 use std::collections::VecDeque;

@@ -25,6 +25,7 @@ mod guide;
 mod json;
 mod lark;
 mod marker;
+mod reason;
 mod schema;
 mod soundness;
 mod value;
