@@ -1,6 +1,7 @@
 //! `cargo xtask apple`: everything about the Apple target that a machine without Apple's tools can check.
 //!
-//! Clippy checks the types of the crates that hold Metal code, as for `aarch64-apple-darwin`; the `lily` program is linked
+//! Clippy checks the types of the crates that hold Metal code, and of every other crate of this workspace that goes into the
+//! program, as for `aarch64-apple-darwin`; the `lily` program is linked
 //! against a stub SDK ([`sdk`]); the executable is read back ([`macho`]); and faults that are planted into a copy of the host
 //! code must be found ([`planted`]).
 //!
@@ -78,15 +79,12 @@ pub(crate) fn run(root: &Path, options: &Options, out: &mut impl Write) -> Resul
 }
 
 impl Apple<'_> {
-    /// Types and lints of the crates that hold Metal code, tests and examples included, and of the program.
+    /// Types and lints of the crates that hold Metal code, tests and examples included, and of the program with every crate
+    /// of the workspace that goes into it: clippy looks at those too, unless told otherwise (`--no-deps`).
     fn clippy(&self) -> Result<bool> {
         let mut command = self.cargo(self.root, "clippy");
         command.args(["-p", "lily-gpu", "-p", "lily-kernels", "-p", "lily", "--all-targets"]);
-        command.args([
-            "--features",
-            "lily-gpu/emulator,lily-gpu/device-tests,lily-kernels/emulator",
-            "--no-deps",
-        ]);
+        command.args(["--features", "lily-gpu/emulator,lily-gpu/device-tests,lily-kernels/emulator"]);
         command.args(["--", "-D", "warnings"]);
         Ok(command.status().context("cargo clippy")?.success())
     }

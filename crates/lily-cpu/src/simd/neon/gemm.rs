@@ -132,11 +132,11 @@ impl Strip {
                             )
                         };
                         let vectors = [vcombine_s8(eight(0), eight(1)), vcombine_s8(eight(2), eight(3))];
-                        for p in 0..PAIRS {
+                        for (p, dots) in dots.iter_mut().enumerate() {
                             let codes = self.codes.as_ptr().add((step * GEMM_ROWS + (pair + p) * 2) * 8);
                             let codes = vld1q_u8(codes);
-                            for v in 0..TILE / 2 {
-                                dots[p][v] = usmmla(dots[p][v], codes, vectors[v]);
+                            for (dot, two) in dots.iter_mut().zip(vectors) {
+                                *dot = usmmla(*dot, codes, two);
                             }
                         }
                     }
