@@ -43,10 +43,12 @@ fn each_planted_fault_is_reported() {
         ("parted_lanes", 1, Divergence),
         ("sum_of_some", 1, Divergence),
         ("misaligned", 1, Misaligned),
+        ("misaligned_pair", 1, Misaligned),
         ("too_much_memory", 1, ThreadgroupMemory),
         // What a text says of itself is held against what it does.
         ("less_than_it_does", 1, OutOfBounds),
         ("no_better_aligned", 1, Misaligned),
+        ("pair_no_better_aligned", 1, Misaligned),
         ("other_memory", 1, ThreadgroupMemory),
     ] {
         let faults = run(&module, entry, groups).expect_err(entry);
@@ -77,6 +79,81 @@ fn calls_that_do_not_fit_are_refused() {
     let faults =
         module.run("right", [1, 1, 1], &mut [&mut memory.0[2..]], &[0; 4]).expect_err("an odd address");
     assert!(faults.any(FaultKind::Misaligned), "{faults}");
+}
+
+/// Every vector type, loaded and stored at every float of 16 bytes.
+#[test]
+fn vectors_are_aligned_to_their_size() {
+    let module = bugs();
+    for (entry, floats) in [
+        ("load_uint2", 2),
+        ("load_float2", 2),
+        ("load_uint4", 4),
+        ("load_float4", 4),
+        ("store_uint2", 2),
+        ("store_float4", 4),
+    ] {
+        for at in 0..4_u32 {
+            let mut memory = Floats([0; 256]);
+            let ran = module.run(entry, [1, 1, 1], &mut [&mut memory.0], &at.to_le_bytes());
+            match ran {
+                Ok(()) => assert_eq!(at % floats, 0, "{entry} at {at}"),
+                Err(faults) => {
+                    assert!(
+                        at % floats != 0 && faults.any(FaultKind::Misaligned),
+                        "{entry} at {at}: {faults}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_that_metal_has_no_room_for_are_refused() {
+    let run = |arguments: u32, fields: usize| {
+        let fields: String = (0..fields).map(|at| format!("uint f{at}; ")).collect();
+        let inputs: String = (0..arguments - 2).map(|at| format!("IN({at}, float, x{at}), ")).collect();
+        let text = format!(
+            "struct ManyParams {{ {fields}}};\nKERNEL(many, 32, {inputs}OUT({}, float, y), PARAMS({}, ManyParams, p)) \
+             {{ if (TID == 0) y[0] = 1.0f; }}\n",
+            arguments - 2,
+            arguments - 1,
+        );
+        let one = planted(&text);
+        let params = vec![0; one.signature("many").expect("read").params.expect("there").size];
+        let mut buffers: Vec<Vec<u8>> = (1..arguments).map(|_| vec![0; 16]).collect();
+        let mut buffers: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        let module = Module::compile(&one).unwrap_or_else(|error| panic!("{error}"));
+        module.run("many", [1, 1, 1], &mut buffers, &params)
+    };
+    run(31, 1024).unwrap_or_else(|faults| panic!("{faults}"));
+    for (arguments, fields, said) in [(32, 1, "an argument at 31"), (3, 1025, "4100 bytes of parameters")] {
+        let faults = run(arguments, fields).expect_err(said);
+        assert!(faults.any(FaultKind::Arguments) && faults.to_string().contains(said), "{faults}");
+    }
+}
+
+/// Operands and results; the processor's own way is back afterwards.
+#[test]
+fn denormals_are_flushed_where_it_is_asked_for() {
+    let least = f32::MIN_POSITIVE;
+    let times = |module: &Module, value: f32, factor: f32| {
+        let mut memory = Floats([0; 256]);
+        memory.0[..4].copy_from_slice(&value.to_le_bytes());
+        let factor = factor.to_bits().to_le_bytes();
+        module
+            .run("times", [1, 1, 1], &mut [&mut memory.0], &factor)
+            .unwrap_or_else(|faults| panic!("{faults}"));
+        f32::from_le_bytes([memory.0[0], memory.0[1], memory.0[2], memory.0[3]])
+    };
+    let (kept, flushed) = (bugs(), bugs().with_denormals_flushed());
+    for (value, factor, wanted) in [(least, 0.5, least / 2.0), (least / 2.0, 4.0, least * 2.0)] {
+        assert_eq!(times(&flushed, value, factor), 0.0);
+        assert_eq!(times(&kept, value, factor), wanted);
+    }
+    assert_eq!(times(&flushed, least, 2.0), 2.0 * least);
+    assert_ne!(std::hint::black_box(least) * std::hint::black_box(0.5), 0.0);
 }
 
 #[test]
@@ -113,6 +190,22 @@ fn faults_of_metals_tiles_are_reported() {
     }
 }
 
+/// A kernel that converts a matrix element by element gets another matrix, as nothing says that it would not.
+#[test]
+fn matrices_of_two_types_lie_differently_in_the_lanes() {
+    let module = metal("attention_rows", include_str!("emulator/tile_bugs.k"));
+    let mut memory = Floats([0; 256]);
+    module
+        .run("matrix_of_another_type", [1, 1, 1], &mut [&mut memory.0], &0_u32.to_le_bytes())
+        .unwrap_or_else(|faults| panic!("{faults}"));
+    let found: Vec<f32> = memory
+        .0
+        .chunks_exact(4)
+        .map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    assert_ne!(found, (0..64).map(|at| at as f32).collect::<Vec<f32>>());
+}
+
 #[test]
 fn faults_of_tensor_operations_are_reported() {
     use FaultKind::{Divergence, Race};
@@ -122,6 +215,10 @@ fn faults_of_tensor_operations_are_reported() {
         ("run_before_the_barrier", Race),
         ("overwritten_operand", Race),
         ("run_of_some_lanes", Divergence),
+        ("run_of_some_simdgroups", Divergence),
+        ("parted_simdgroups", Divergence),
+        ("run_against_a_barrier", Divergence),
+        ("run_in_a_loop_of_its_own", Divergence),
         ("other_scope", Divergence),
     ] {
         let faults = run(&module, entry, 1).expect_err(entry);

@@ -1,4 +1,5 @@
-//! The emulator as a device: every dispatch runs on the CPU, in order, under the emulator's checks.
+//! The emulator as a device: every dispatch runs on the CPU, in order, under the emulator's checks, with denormal f32 taken
+//! for zero, as GPUs may.
 
 use super::{Device, Limits, Pass, Program, Ticket, host_memory::AlignedBytes};
 use crate::{Buffer, Dispatch, GpuError, Kernel, Recording, View};
@@ -216,7 +217,7 @@ impl Device for EmulatorDevice {
         }
         let module = Module::compile_checked(specialisation, self.checks)
             .map_err(|error| GpuError::Kernel { kernel: key.clone(), what: error.to_string() })?;
-        let module = modules.entry(key.clone()).or_insert(Arc::new(module));
+        let module = modules.entry(key.clone()).or_insert(Arc::new(module.with_denormals_flushed()));
         Ok(Kernel::new(key, signature, module.clone()))
     }
 

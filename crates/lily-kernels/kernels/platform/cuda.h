@@ -56,6 +56,7 @@ FN uint2 kd_ldnc(const uint2* p) { uint2 v; asm volatile("ld.global.nc" KD_LDHIN
 FN uint kd_ldnc(const uint* p) { uint v; asm volatile("ld.global.nc" KD_LDHINT ".u32 %0, [%1];" : "=r"(v) : "l"(p)); return v; }
 template <class V, class T> FN V vload_stream(T* p) { return kd_ldnc((const V*)p); }
 template <class V, class T> FN void vstore(T* p, V v) { *(V*)p = v; }
+FN float* as_floats(bf16* t) { return (float*)t; }
 template <class T> FN void prefetch_near(T* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 
 // --- barriers and lanes

@@ -3,6 +3,7 @@
 #define TG_TILE(name, ROWS) __shared__ __align__(1024) bf16 name[(ROWS) * 64]
 FN uint tile_at(uint row, uint k8) { return row * 64 + ((k8 ^ (row & 7u)) * 8); }      // where those 8 values stand
 FN void tile_put8(bf16* t, uint row, uint k8, uint4 v) { *(uint4*)(t + row * 64 + ((k8 ^ (row & 7u)) * 8)) = v; }
+#define RESULT_LD 64                       // floats between rows of a tile of results
 #ifndef KD_WGMMA
 FN void tile_barrier() { __syncthreads(); }
 FN void tile_wait() {}
@@ -31,11 +32,11 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
   }
   // column j of the left half becomes f(left, right): the tile's columns are [left | right] within each simdgroup's WN
   template <class F> FN void fold(F f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) UNROLL for (int k = 0; k < 4; k++) c[i][j][k] = f(c[i][j][k], c[i][j + NB / 2][k]); }
-  FN void store_left(bf16* C, uint ld, uint sg, uint lane) {          // C: TM_ x TN_/2
+  FN void store_left(float* C, uint ld, uint sg, uint lane) {         // C: TM_ x TN_/2
     uint r0 = (sg / GN_) * WM + (lane >> 2), c0 = (sg % GN_) * (WN / 2) + (lane & 3u) * 2;
     UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) {
-      *(uint*)(C + (r0 + i * 16) * ld + c0 + j * 8) = pack_bf2(c[i][j][0], c[i][j][1]);
-      *(uint*)(C + (r0 + i * 16 + 8) * ld + c0 + j * 8) = pack_bf2(c[i][j][2], c[i][j][3]);
+      *(float2*)(C + (r0 + i * 16) * ld + c0 + j * 8) = make_float2(c[i][j][0], c[i][j][1]);
+      *(float2*)(C + (r0 + i * 16 + 8) * ld + c0 + j * 8) = make_float2(c[i][j][2], c[i][j][3]);
     }
   }
   // columns 16 j .. 16 j + 15 of this simdgroup's block, f32, into its own C: WM x 16
@@ -84,9 +85,9 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
   template <class F> FN void fold(F f) { UNROLL for (int j = 0; j < NB / 2; j++) UNROLL for (int k = 0; k < 4; k++) c[j][k] = f(c[j][k], c[j + NB / 2][k]); }
-  FN void store_left(bf16* C, uint ld, uint sg, uint lane) {
+  FN void store_left(float* C, uint ld, uint sg, uint lane) {
     uint r0 = sg * 16 + (lane >> 2), c0 = (lane & 3u) * 2;
-    UNROLL for (int j = 0; j < NB / 2; j++) { *(uint*)(C + r0 * ld + c0 + j * 8) = pack_bf2(c[j][0], c[j][1]); *(uint*)(C + (r0 + 8) * ld + c0 + j * 8) = pack_bf2(c[j][2], c[j][3]); }
+    UNROLL for (int j = 0; j < NB / 2; j++) { *(float2*)(C + r0 * ld + c0 + j * 8) = make_float2(c[j][0], c[j][1]); *(float2*)(C + (r0 + 8) * ld + c0 + j * 8) = make_float2(c[j][2], c[j][3]); }
   }
 };
 #endif

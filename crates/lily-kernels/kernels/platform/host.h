@@ -1,6 +1,6 @@
 // The dialect in the emulator: the spellings of the platform headers over host_machine.h.
-struct uint2 { uint x, y; };           struct alignas(16) uint4 { uint x, y, z, w; };
-struct float2 { float x, y; };         struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) uint2 { uint x, y; };    struct alignas(16) uint4 { uint x, y, z, w; };
+struct alignas(8) float2 { float x, y; };  struct alignas(16) float4 { float x, y, z, w; };
 inline uint2 make_uint2(uint a, uint b) { return {a, b}; }
 inline uint4 make_uint4(uint a, uint b, uint c, uint d) { return {a, b, c, d}; }
 inline float2 make_float2(float a, float b) { return {a, b}; }
@@ -52,11 +52,12 @@ template <class T> using lref = T&;
 template <class V, class T, int S> V vload(kd::Ptr<T, S> q) { V v{}; if (kd::access(q.r, q.p, sizeof(V), alignof(V), false)) memcpy(&v, q.p, sizeof(V)); return v; }
 template <class V, class T, int S> V vload_stream(kd::Ptr<T, S> q) { return vload<V>(q); }
 template <class V, class T, int S> void vstore(kd::Ptr<T, S> q, V v) { if (kd::access(q.r, q.p, sizeof(V), alignof(V), true)) memcpy((void*)q.p, &v, sizeof(V)); }
+inline tptr<float> as_floats(tptr<bf16> t) { return {(float*)t.p, t.r}; }
 template <class T> void prefetch_near(kd::Ptr<T, 1> q) { kd::access(q.r, q.p, sizeof(T), alignof(T), false); }
 
 // --- barriers and lanes
-inline void tg_barrier(int line = __builtin_LINE()) { kd::barrier(line, false); }
-inline void tg_barrier_device(int line = __builtin_LINE()) { kd::barrier(line, true); }
+inline void tg_barrier(int line = __builtin_LINE()) { kd::meet(line, kd::BARRIER); }
+inline void tg_barrier_device(int line = __builtin_LINE()) { kd::meet(line, kd::DEVICE_BARRIER); }
 inline void sg_barrier(int line = __builtin_LINE()) { kd::rendezvous(0, 1, line); }
 namespace kd {
 template <class T> uint64_t bits(T v) { uint64_t u = 0; memcpy(&u, &v, sizeof v); return u; }

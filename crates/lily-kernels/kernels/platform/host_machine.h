@@ -112,7 +112,7 @@ struct Fiber { void* sp = nullptr; char* stack = nullptr; State state = READY; u
 struct Simdgroup { uint arrived = 0, phase = 0, kind = 0, epoch = 0; int line = 0; uint64_t slot[2][32]; };
 struct Machine {
   void* main_sp = nullptr; std::vector<Fiber> fibers; std::vector<Simdgroup> simdgroups; Fiber* f = nullptr;
-  uint x = 0, y = 0, z = 0, threads = 0, run = 0, group = 0, tg_epoch = 0, device_epoch = 0, arrived = 0, tg_bytes = 0; int line = 0;
+  uint x = 0, y = 0, z = 0, threads = 0, run = 0, group = 0, tg_epoch = 0, device_epoch = 0, arrived = 0, tg_bytes = 0; int line = 0, meeting = 0;
   uint64_t generation = 0; void (*body)(void*) = nullptr; void* arg = nullptr; const char* kernel = "?";
   ~Machine() { for (auto& f : fibers) free(f.stack); }
 };
@@ -147,12 +147,16 @@ inline const uint64_t* rendezvous(uint64_t v, uint kind, int line) {
   else { f->state = AT_SIMDGROUP; f->line = line; pause(); }
   return cur->simdgroups[f->sg].slot[set];
 }
-inline void barrier(int line, bool device) {
+// All threads of a threadgroup meet here: at a barrier, or at an operation of them all, which orders no memory.
+enum Meeting { OPERATION, BARRIER, DEVICE_BARRIER };
+inline void meet(int line, Meeting meeting) {
   Machine* m = cur; Fiber* f = m->f;
-  if (m->arrived == 0) m->line = line;
-  else if (m->line != line) fail(DIVERGENCE, "a barrier at line %d while others wait at line %d", line, m->line);
-  if (++m->arrived == m->threads) { m->arrived = 0; m->tg_epoch++; if (device) m->device_epoch++; for (uint i = 0; i < m->threads; i++) m->fibers[i].state = READY; }
-  else { f->state = AT_BARRIER; f->line = line; pause(); }
+  if (m->arrived == 0) { m->line = line; m->meeting = meeting; }
+  else if (m->line != line || m->meeting != meeting) fail(DIVERGENCE, "%s at line %d while others wait at line %d", meeting == OPERATION ? "an operation of the threadgroup" : "a barrier", line, m->line);
+  if (++m->arrived == m->threads) {
+    m->arrived = 0; if (meeting != OPERATION) m->tg_epoch++; if (meeting == DEVICE_BARRIER) m->device_epoch++;
+    for (uint i = 0; i < m->threads; i++) m->fibers[i].state = READY;
+  } else { f->state = AT_BARRIER; f->line = line; pause(); }
 }
 
 // ---------------------------------------------------------------- what an access may do
@@ -241,6 +245,18 @@ template <class... A> struct Tramp {
 };
 struct Register { template <class... A> Register(const char* n, uint threads, void (*f)(A...)) { kernels().push_back({n, &Tramp<A...>::go, (void*)f, threads, (uint)sizeof...(A), Tramp<A...>::params}); } };
 
+// While it lives, what is denormal counts as zero, operands and results, as on a GPU that flushes them.
+struct Flushed {
+#if defined(__x86_64__)
+  uint before = __builtin_ia32_stmxcsr();
+  explicit Flushed(bool flush) { if (flush) __builtin_ia32_ldmxcsr(before | 0x8040u); }
+  ~Flushed() { __builtin_ia32_ldmxcsr(before); }
+#else
+  uint64_t before;
+  explicit Flushed(bool flush) { asm volatile("mrs %0, fpcr" : "=r"(before)); if (flush) asm volatile("msr fpcr, %0" :: "r"(before | 1u << 24)); }
+  ~Flushed() { asm volatile("msr fpcr, %0" :: "r"(before)); }
+#endif
+};
 inline void run_group(Machine& m, uint threads, uint& random, uint seed) {
   std::vector<uint> order(threads / 32);
   for (uint i = 0; i < order.size(); i++) order[i] = i;
@@ -260,8 +276,8 @@ inline void run_group(Machine& m, uint threads, uint& random, uint seed) {
 }  // namespace kd
 
 // Runs one kernel over a grid. `declared`: bytes of threadgroup memory that its text states, ~0 for none stated. `seed` 0 runs
-// simdgroups in order, others shuffle them. Returns how many faults there were.
-extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry, const uint* groups, const kd::Arg* args, uint count, uint declared, uint seed, kd::Fault* out, uint room) {
+// simdgroups in order, others shuffle them; `flush`: denormals count as zero. Returns how many faults there were.
+extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry, const uint* groups, const kd::Arg* args, uint count, uint declared, uint seed, uint flush, kd::Fault* out, uint room) {
   using namespace kd;
   faults = Faults{}; faults.out = out; faults.room = room; Machine& m = machine; cur = &m; m.f = nullptr;
   const Kernel* k = nullptr;
@@ -281,7 +297,7 @@ extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry,
   struct Call { const Kernel* k; const Bound* a; } cl{k, bound.data()};
   m.body = [](void* p) { Call* q = (Call*)p; q->k->tramp(q->k->fn, q->a); }; m.arg = &cl; m.kernel = k->name; m.threads = k->threads; m.run = ++runs;
   if (m.fibers.size() < m.threads) m.fibers.resize(m.threads);
-  uint random = seed, group = 0;
+  uint random = seed, group = 0; const Flushed flushed(flush != 0);
   for (uint z = 0; z < groups[2]; z++) for (uint y = 0; y < groups[1]; y++) for (uint x = 0; x < groups[0]; x++, group++) {
     m.x = x; m.y = y; m.z = z; m.group = group; m.tg_epoch = m.device_epoch = m.arrived = m.tg_bytes = 0; m.generation++;
     m.simdgroups.assign(m.threads / 32, Simdgroup{});

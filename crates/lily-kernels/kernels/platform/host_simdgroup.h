@@ -1,11 +1,11 @@
 // Metal's simdgroup_matrix in the emulator, so that metal_tiles.h runs there as it is. Which lane holds which elements is as opaque
-// as Metal calls it: not the order of any device. Loads and stores go through checked memory, element by element.
+// as Metal calls it: not the order of any device, and another for each type of element. Loads and stores go through checked memory, element by element.
 typedef unsigned long ulong;
 struct ulong2 { ulong x, y; explicit ulong2(ulong v) : x(v), y(v) {} };
 namespace kd {
-// Element i (0 or 1) of a lane is this one of the 64, counted by rows; 27 * 19 = 1 modulo 64.
-inline uint matrix_element(uint lane, uint i) { return (lane * 2 + i) * 27 % 64; }
-inline uint matrix_slot(uint row, uint col) { return (row * 8 + col) * 19 % 64; }
+// Element i (0 or 1) of a lane is this one of the 64, counted by rows; 27 * 19 = 45 * 37 = 1 modulo 64.
+template <class T> uint matrix_element(uint lane, uint i) { return (lane * 2 + i) * (sizeof(T) == 4 ? 27 : 45) % 64; }
+template <class T> uint matrix_slot(uint row, uint col) { return (row * 8 + col) * (sizeof(T) == 4 ? 19 : 37) % 64; }
 }
 template <class T, int Cols, int Rows> struct simdgroup_matrix {
   static_assert(Cols == 8 && Rows == 8, "8 x 8 only");
@@ -17,14 +17,14 @@ template <class T, class U> void simdgroup_load(simdgroup_matrix<T, 8, 8>& d, kd
   static_assert(std::is_same<std::remove_const_t<U>, T>::value, "a load converts nothing");
   kd::rendezvous(0, 17, line);
   for (uint i = 0; i < 2; i++) {
-    const uint e = kd::matrix_element(LANE, i), r = transpose ? e % 8 : e / 8, c = transpose ? e / 8 : e % 8;
+    const uint e = kd::matrix_element<T>(LANE, i), r = transpose ? e % 8 : e / 8, c = transpose ? e / 8 : e % 8;
     d.own[i] = T(from[(origin.y + r) * ld + origin.x + c]);
   }
 }
 template <class T> void simdgroup_store(simdgroup_matrix<T, 8, 8> a, kd::Ptr<T, 3> to, ulong ld = 8, ulong2 origin = ulong2(0), bool transpose = false, int line = __builtin_LINE()) {
   kd::rendezvous(0, 18, line);
   for (uint i = 0; i < 2; i++) {
-    const uint e = kd::matrix_element(LANE, i), r = transpose ? e % 8 : e / 8, c = transpose ? e / 8 : e % 8;
+    const uint e = kd::matrix_element<T>(LANE, i), r = transpose ? e % 8 : e / 8, c = transpose ? e / 8 : e % 8;
     to[(origin.y + r) * ld + origin.x + c] = a.own[i];
   }
 }
@@ -36,10 +36,10 @@ void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matri
   const uint64_t* slots = kd::rendezvous((uint64_t)(uintptr_t)&mine, 19, line);
   const Factors* of[32]; for (int l = 0; l < 32; l++) of[l] = (const Factors*)(uintptr_t)slots[l];
   for (uint i = 0; i < 2; i++) {
-    const uint e = kd::matrix_element(LANE, i);
+    const uint e = kd::matrix_element<D>(LANE, i);
     float s = float(c.own[i]);
     for (uint k = 0; k < 8; k++) {
-      const uint x = kd::matrix_slot(e / 8, k), y = kd::matrix_slot(k, e % 8);
+      const uint x = kd::matrix_slot<A>(e / 8, k), y = kd::matrix_slot<A>(k, e % 8);
       s += float(of[x / 2]->a[x % 2]) * float(of[y / 2]->b[y % 2]);
     }
     d.own[i] = D(s);

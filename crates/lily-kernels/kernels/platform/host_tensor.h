@@ -20,7 +20,7 @@ template <int Rows, int Cols, bool TURNED, int SGS> struct TensorOp {
   template <int RA, int RB> void run(const TensorView<RA>& a, const TensorView<RB>& b, TensorAcc<Rows, Cols, SGS>& acc, int line) const {
     static_assert(RA == Rows && RB == (TURNED ? Cols : TENSOR_LD) && (TURNED || Cols == TENSOR_LD), "operands of the operation's shape");
     if (cur->threads != SGS * 32) fail(DIVERGENCE, "a tensor operation of %d simdgroups in a threadgroup of %u threads, at line %d", SGS, cur->threads, line);
-    rendezvous(0, 15, line);
+    meet(line, OPERATION);                                      // all simdgroups of the scope, uniformly
     for (uint i = 0; i < acc.COUNT; i++) {
       const uint e = acc.at(i), r = e / Cols, c = e % Cols;
       float s = acc.v[i];
@@ -33,7 +33,6 @@ template <int Rows, int Cols, bool TURNED, int SGS> struct TensorOp {
       }
       acc.v[i] = s;
     }
-    rendezvous(0, 16, line);
   }
 };
 }

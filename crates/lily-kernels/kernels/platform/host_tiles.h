@@ -1,6 +1,7 @@
 // Matrix tiles of the dialect in the emulator: plain loops, Metal's padding counted.
 // --- matrix tiles: ROWS x 64 bf16 in threadgroup memory, opaque layout, written 8 values at a time
 #define TG_TILE(name, ROWS) static thread_local kd::TgArray<bf16, (ROWS) * 64> name; name.enter(#name, (ROWS) * 72 * sizeof(bf16))   /* Metal pads rows to 72 */
+#define RESULT_LD 64
 inline void tile_barrier(int line = __builtin_LINE()) { tg_barrier(line); }
 inline void tile_wait(int line = __builtin_LINE()) { kd::rendezvous(0, 7, line); }
 inline uint tile_at(uint row, uint k8) { return row * 64 + k8 * 8; }
@@ -17,9 +18,9 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {      // each threa
       c[i][hf] = s; }
   }
   template <class F> void fold(F f) { for (int i = 0; i < E; i++) c[i][0] = f(c[i][0], c[i][1]); }
-  void store_left(tptr<bf16> C, uint ld, uint sg, uint lane) {
+  void store_left(tptr<float> C, uint ld, uint sg, uint lane) {
     uint r0 = (sg / GN_) * WM, c0 = (sg % GN_) * H;
-    for (int i = 0; i < E; i++) { uint e = i * 32 + lane; C[(r0 + e / H) * ld + c0 + e % H] = bf16(c[i][0]); }
+    for (int i = 0; i < E; i++) { uint e = i * 32 + lane; C[(r0 + e / H) * ld + c0 + e % H] = c[i][0]; }
   }
   // columns 16 j .. 16 j + 15 of this simdgroup's block, f32, into its own C: WM x 16
   void store_cols(tptr<float> C, uint ld, uint j, uint lane) {

@@ -46,6 +46,7 @@ template <class V, class T> FN V vload(threadgroup T* p) { return *(threadgroup 
 template <class V, class T> FN V vload_stream(device T* p) { return *(device const V*)p; }
 template <class V, class T> FN void vstore(device T* p, V v) { *(device V*)p = v; }
 template <class V, class T> FN void vstore(threadgroup T* p, V v) { *(threadgroup V*)p = v; }
+FN threadgroup float* as_floats(threadgroup bf16* t) { return (threadgroup float*)t; }
 template <class T> FN void prefetch_near(device T*) {}
 
 // --- barriers; simd_sum, simd_max, simd_min, simd_any, simd_shuffle and simd_shuffle_xor are MSL's own

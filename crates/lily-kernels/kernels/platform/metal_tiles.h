@@ -4,6 +4,7 @@
 #define TG_TILE(name, ROWS) TG_ARRAY(bf16, name, (ROWS) * KD_LD)
 FN uint tile_at(uint row, uint k8) { return row * KD_LD + k8 * 8; }      // where those 8 values stand
 FN void tile_put8(tptr<bf16> t, uint row, uint k8, uint4 v) { vstore(t + (row * KD_LD + k8 * 8), v); }
+#define RESULT_LD 68                       // floats between rows of a tile of results, 64 each
 #define tile_barrier tg_barrier
 #define tile_wait()
 template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
@@ -22,13 +23,10 @@ template <int TM_, int TN_, int GM_, int GN_> struct tg_acc {
     }
   }
   template <class F> void fold(F f) { UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) UNROLL for (int e = 0; e < 2; e++) c[i][j].thread_elements()[e] = f(c[i][j].thread_elements()[e], c[i][j + NB / 2].thread_elements()[e]); }
-  void store_left(tptr<bf16> C, uint ld, uint sg, uint) {
+  // As f32: nothing says that a matrix of bf16 lies in the lanes as one of f32 does, so that it could be rounded here.
+  void store_left(tptr<float> C, uint ld, uint sg, uint) {
     const uint r0 = (sg / GN_) * WM, c0 = (sg % GN_) * (WN / 2);
-    UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) {
-      simdgroup_matrix<bf16, 8, 8> t;
-      UNROLL for (int e = 0; e < 2; e++) t.thread_elements()[e] = bf16(c[i][j].thread_elements()[e]);
-      simdgroup_store(t, C + (r0 + i * 8) * ld + c0 + j * 8, ld);
-    }
+    UNROLL for (int i = 0; i < MB; i++) UNROLL for (int j = 0; j < NB / 2; j++) simdgroup_store(c[i][j], C + (r0 + i * 8) * ld + c0 + j * 8, ld);
   }
   // columns 16 j .. 16 j + 15 of this simdgroup's block, f32, into its own C: WM x 16
   void store_cols(tptr<float> C, uint ld, uint j, uint) {

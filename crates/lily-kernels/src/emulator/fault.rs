@@ -17,6 +17,8 @@ pub enum FaultKind {
     Misaligned,
     /// More threadgroup memory than every device has (32 KiB, with Metal's padding).
     ThreadgroupMemory,
+    /// More arguments, or larger parameters, than Metal has room for.
+    Arguments,
     /// The call does not fit the kernel.
     BadCall,
 }
@@ -61,7 +63,11 @@ impl Faults {
     }
 
     pub(super) fn call(message: String) -> Self {
-        Self { first: vec![Fault { kind: FaultKind::BadCall, message }], total: 1 }
+        Self::one(FaultKind::BadCall, message)
+    }
+
+    pub(super) fn one(kind: FaultKind, message: String) -> Self {
+        Self { first: vec![Fault { kind, message }], total: 1 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::compile::{Checks, EmulatorError, library};
 use super::fault::{Fault, FaultKind, Faults};
-use crate::{Access, Platform, Reach, Specialisation};
+use crate::{Access, Platform, Reach, Signature, Specialisation};
 use libloading::{Library, Symbol};
 use std::ffi::{CString, c_char, c_long};
 
@@ -11,6 +11,7 @@ pub struct Module {
     specialisation: Specialisation,
     library: &'static Library,
     seed: u32,
+    flush: bool,
 }
 
 /// Memory that a kernel is given.
@@ -52,12 +53,18 @@ type Run = unsafe extern "C" fn(
     u32,
     u32,
     u32,
+    u32,
     *mut RawFault,
     u32,
 ) -> c_long;
 
 /// Faults that are kept word for word: at most four of each of seven kinds.
 const ROOM: usize = 28;
+
+/// Places for buffers and parameters of a kernel on Metal (feature set tables, the same for every family).
+const PLACES: u32 = 31;
+/// Bytes of parameters that `setBytes` takes.
+const PARAMETERS: usize = 4096;
 
 impl Module {
     /// Compiles with every check.
@@ -75,13 +82,21 @@ impl Module {
     pub fn compile_checked(specialisation: &Specialisation, checks: Checks) -> Result<Self, EmulatorError> {
         let text = specialisation.source(Platform::Emulator);
         let library = library(&specialisation.key(), &text, checks)?;
-        Ok(Self { specialisation: specialisation.clone(), library, seed: 1 })
+        Ok(Self { specialisation: specialisation.clone(), library, seed: 1, flush: false })
     }
 
     /// The same module running simdgroups in another order; 0 is theirs.
     #[must_use]
     pub fn with_seed(mut self, seed: u32) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The same module on a GPU that takes denormal f32 for zero, operands and results: Metal and CUDA leave it open whether
+    /// they do, so no kernel may depend on it.
+    #[must_use]
+    pub fn with_denormals_flushed(mut self) -> Self {
+        self.flush = true;
         self
     }
 
@@ -132,6 +147,7 @@ impl Module {
                 params.len()
             )));
         }
+        self.check_arguments(&signature)?;
         let mut names = Vec::with_capacity(buffers.len());
         let mut arguments = Vec::with_capacity(buffers.len() + 1);
         for (binding, memory) in signature.bindings.iter().zip(buffers) {
@@ -183,6 +199,7 @@ impl Module {
                 arguments.len() as u32,
                 signature.threadgroup_memory.unwrap_or(u32::MAX),
                 self.seed,
+                u32::from(self.flush),
                 faults.as_mut_ptr(),
                 ROOM as u32,
             )
@@ -193,6 +210,24 @@ impl Module {
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         let first = faults.iter().take_while(|fault| fault.kind != 0).map(RawFault::read).collect();
         Err(Faults { first, total })
+    }
+
+    /// Holds the arguments of a kernel that Metal runs to what Metal has room for.
+    fn check_arguments(&self, signature: &Signature) -> Result<(), Faults> {
+        let (entry, params) = (&signature.entry, signature.params.as_ref());
+        let indices = signature.bindings.iter().map(|binding| binding.index);
+        let last = indices.chain(params.map(|params| params.index)).max().unwrap_or(0);
+        let bytes = params.map_or(0, |params| params.size);
+        let what = if self.specialisation.file().cuda_only {
+            return Ok(());
+        } else if last >= PLACES {
+            format!("`{entry}` has an argument at {last}, Metal has {PLACES} places")
+        } else if bytes > PARAMETERS {
+            format!("`{entry}` has {bytes} bytes of parameters, Metal takes {PARAMETERS}")
+        } else {
+            return Ok(());
+        };
+        Err(Faults::one(FaultKind::Arguments, what))
     }
 }
 

@@ -14,7 +14,10 @@ impl Kernel {
     pub(crate) fn new(file: &str, constants: &[(&str, i64)]) -> Self {
         let specialisation = Specialisation::named(file, constants).unwrap_or_else(|error| panic!("{error}"));
         let specialisation = mutation::applied(specialisation);
-        let module = Module::compile(&specialisation).unwrap_or_else(|error| panic!("{error}"));
+        let mut module = Module::compile(&specialisation).unwrap_or_else(|error| panic!("{error}"));
+        if std::env::var_os("LILY_EMULATOR_FLUSH").is_some() {
+            module = module.with_denormals_flushed();
+        }
         Self { specialisation, module }
     }
 
