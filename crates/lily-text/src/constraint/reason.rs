@@ -2,7 +2,7 @@
 //! settings and repeats what it was given.
 
 /// What a complaint says, and what its reader can make of it. The first that fits counts.
-const WORDS: [(&str, &str); 25] = [
+const WORDS: [(&str, &str); 26] = [
     ("coerce_one_of", "oneOf cannot be enforced where its choices may overlap; use anyOf"),
     ("NoExtensionBias", "no answer can have this form"),
     ("too many expressions constructed", TOO_COMPLEX),
@@ -18,6 +18,7 @@ const WORDS: [(&str, &str); 25] = [
     ("Regex is empty", "no string matches the pattern within minLength and maxLength"),
     ("doesn't match length constraints", "the constant is not as long as minLength and maxLength say"),
     ("lookarounds not supported", "a pattern must not look around; ^ and $ may stand at its ends only"),
+    ("look-around", "a pattern must not look around; ^ and $ may stand at its ends only"),
     ("regex parse error", "the pattern cannot be read as a regular expression"),
     (
         "Invalid type",
@@ -51,7 +52,7 @@ const MOST: usize = 120;
 /// Says a complaint in other words.
 pub(super) fn brief(error: &str) -> String {
     if let Some((_, keys)) = error.split_once("Unimplemented keys: ") {
-        let keys: Vec<&str> = quoted(keys, '"').collect();
+        let keys: Vec<&str> = quoted(keys.lines().next().unwrap_or_default(), '"').collect();
         return format!("{} cannot be enforced", keys.join(", "));
     }
     // "Expected array for 'required', got 3".
@@ -64,11 +65,19 @@ pub(super) fn brief(error: &str) -> String {
         return (*ours).to_owned();
     }
     let line = error.lines().next().unwrap_or_default();
-    match line.rsplit_once("Unsatisfiable schema: ") {
-        Some((_, detail)) => with_detail("no value can be valid", detail),
-        // Without its place in a grammar that its reader never saw.
-        None => with_detail(UNENFORCED, line.rsplit_once("): ").map_or(line, |(_, rest)| rest)),
+    // Without its place in a grammar that its reader never saw.
+    let line = line.rsplit_once("): ").map_or(line, |(_, rest)| rest);
+    let line = line.strip_prefix("failed to compile JSON schema: ").unwrap_or(line);
+    if let Some(detail) = line.strip_prefix("Unsatisfiable schema: ") {
+        return with_detail("no value can be valid", detail);
     }
+    // "properties must be an object".
+    if let Some((key, kind)) = line.split_once(" must be an ")
+        && [key, kind].iter().all(|word| word.chars().all(|c| c.is_ascii_alphabetic()))
+    {
+        return line.to_owned();
+    }
+    with_detail(UNENFORCED, line)
 }
 
 /// A reason, and a complaint behind it if that repeats nothing that it was given.

@@ -156,9 +156,45 @@ fn reasons_name_what_can_be_done() {
             true,
             "at properties.x: a schema must be an object, true or false",
         ),
+        (
+            r#"{"type": "object", "properties": {"a": {"not": {}, "if": {}}}}"#,
+            false,
+            "at properties.a: if, not cannot be enforced",
+        ),
+        (
+            r#"{"type": "array", "items": {"type": "se\u0007cret"}}"#,
+            false,
+            "at items: type must be string, number",
+        ),
+        (r#"{"type": "string", "pattern": "(?=x)"}"#, false, "a pattern must not look around"),
+        (
+            r#"{"type": "string", "pattern": "[secret"}"#,
+            false,
+            "the pattern cannot be read as a regular expression",
+        ),
+        (r#"{"type": "object", "required": "secret"}"#, false, "required has a value of the wrong type"),
+        (r#"{"type": "object", "properties": ["secret"]}"#, false, "properties must be an object"),
+        (r#"{"enum": "secret"}"#, false, "enum must be an array"),
+        (r#"{"type": "string", "minLength": "secret"}"#, false, "minLength has a value of the wrong type"),
+        (r#"{"type": "string", "minLength": 5, "maxLength": 2}"#, false, "no value can be valid"),
+        (
+            r#"{"type": "string", "pattern": "^secret$", "maxLength": 2}"#,
+            false,
+            "no string matches the pattern",
+        ),
+        (r#"{"type": "integer", "minimum": 5, "maximum": 2}"#, false, "no value can be valid"),
+        (
+            r#"{"type": "object", "properties": {"a": {}}, "minProperties": 1}"#,
+            false,
+            "minProperties and maxProperties",
+        ),
+        (r#"{"anyOf": []}"#, false, "no value can be valid"),
     ] {
         let error = fault(schema, tool).to_string();
         assert!(error.contains(reason), "{schema}: {error}");
         assert!(!error.contains(".:"), "{schema}: {error}");
+        for theirs in ["secret", "lark", "Unimplemented", "Unsatisfiable", "Expected", "Regex", "::"] {
+            assert!(!error.contains(theirs), "{schema}: {error}");
+        }
     }
 }

@@ -156,14 +156,24 @@ fn deep_schemas_are_taken_or_refused() {
         json(&format!(r#"{{"type": "object", "properties": {{{}}}}}"#, properties.join(", ")))
     };
     for (schema, taken) in [
-        (chain(1_500, r#"{"type": "null"}"#), true),
+        (chain(900, r#"{"type": "null"}"#), true),
         (chain(3_000, r#"{"type": "null"}"#), false),
         (wide(1_000), true),
         (wide(5_000), false),
     ] {
         match NANO.1.guide(&rules(Some(&schema), &[])) {
             Ok(_) => assert!(taken),
-            Err(error) => assert!(!taken && error.to_string().contains("more than 4096 schemas"), "{error}"),
+            Err(error) => assert!(!taken && error.to_string().contains("more than 2048 schemas"), "{error}"),
         }
+    }
+    // Tools that are held to their schemas share a limit; one that need not be is free beyond it.
+    let tools: Vec<(String, Value)> = (0..5).map(|k| (format!("f{k}"), wide(2_000))).collect();
+    let functions: Vec<(&str, Value, bool)> =
+        tools.iter().map(|(name, schema)| (name.as_str(), schema.clone(), true)).collect();
+    match NANO.1.guide(&Rules { required: true, ..rules(None, &functions) }) {
+        Err(RulesError::Function { index: 4, error }) => {
+            assert!(error.to_string().contains("more than 8192 objects together"), "{error}");
+        }
+        other => panic!("{other:?}"),
     }
 }
