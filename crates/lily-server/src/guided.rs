@@ -102,7 +102,9 @@ impl Form {
             }
             RulesError::NothingToCall => ApiError::invalid("tool_choice", error),
             RulesError::Other(reason) => {
-                ApiError::bad_request(format!("the answer cannot be constrained: {reason}"))
+                let path = self.answer.as_ref().filter(|_| !self.is_required());
+                let path = path.map_or("tools", |answer| answer.path.as_str());
+                ApiError::invalid(path, format_args!("the answer cannot be held to this: {reason}"))
             }
         })
     }
