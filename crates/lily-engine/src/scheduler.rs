@@ -18,11 +18,12 @@ const ALONE_FOR_GOOD: u32 = 2;
 /// Runs generations until the queue is closed.
 ///
 /// Each round: new requests take free places in the order of their arrival; at most one prefill chunk of prompts is read,
-/// by turns; then every sequence that has been read decodes one token, together. So no stream waits longer than one chunk for another's
-/// prompt, and sequences join and leave at any round.
+/// by turns; then every sequence that has been read decodes one token. So no stream waits longer than one chunk for
+/// another's prompt, and sequences join and leave at any round.
 ///
-/// Where the backend chooses tokens itself, a sequence's step is one call of its own: the backend has begun the step after it
-/// by the time it answers, so the machine computes while the engine turns the token into text.
+/// Sequences that are sampled from logits are handed to the backend in one call, which it may compute as one batch or one
+/// after the other. Where the backend chooses tokens itself, a sequence's step is one call of its own: the backend has begun
+/// the step after it by the time it answers, so the machine computes while the engine turns the token into text.
 pub(crate) struct Scheduler<B: Backend> {
     backend: GuardedBackend<B>,
     cache: PrefixCache<B::Snapshot>,
