@@ -27,7 +27,7 @@ const VALIDATION: [(&str, &str); 2] = [("MTL_DEBUG_LAYER", "1"), ("MTL_SHADER_VA
 /// By this variable tests and examples know the device.
 const DEVICE: &str = "LILY_TEST_DEVICE";
 /// The golden test that even an emulator gets through.
-const SHORTEST: &str = "nano_follows_the_shortest_goldens";
+const SHORTEST: &str = "nano_follows_the_shortest_golden";
 
 /// What to verify.
 #[derive(clap::Args)]

@@ -198,8 +198,8 @@ fn found(sign: Sign, text: &str) -> Result<String, String> {
             }
             match sums {
                 [0, 0] => Err("no test ran".to_owned()),
-                [passed, 0] => Ok(format!("{passed} tests passed")),
-                [passed, failed] => Ok(format!("{passed} tests passed, {failed} failed")),
+                [passed, 0] => Ok(format!("{passed} passed")),
+                [passed, failed] => Ok(format!("{passed} passed, {failed} failed")),
             }
         }
         Sign::Line(words) => {
@@ -252,8 +252,8 @@ mod tests {
         };
         assert_eq!(found(Sign::Tests, &result(0, 0)), Err("no test ran".to_owned()));
         assert_eq!(found(Sign::Tests, ""), Err("no test ran".to_owned()));
-        assert_eq!(found(Sign::Tests, &(result(0, 0) + &result(12, 0))), Ok("12 tests passed".to_owned()));
-        assert_eq!(found(Sign::Tests, &result(2, 1)), Ok("2 tests passed, 1 failed".to_owned()));
+        assert_eq!(found(Sign::Tests, &(result(0, 0) + &result(12, 0))), Ok("12 passed".to_owned()));
+        assert_eq!(found(Sign::Tests, &result(2, 1)), Ok("2 passed, 1 failed".to_owned()));
         assert_eq!(found(Sign::Line("GB/s"), "a\n 3 GB/s\n"), Ok("3 GB/s".to_owned()));
         assert_eq!(found(Sign::Line("GB/s"), "a\n"), Err("it does not say \"GB/s\"".to_owned()));
     }

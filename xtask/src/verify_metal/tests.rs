@@ -113,7 +113,7 @@ fn a_run_in_which_everything_passes() {
     assert!(!calls.contains("--skip tensor_operations"), "{calls}");
     for row in [
         "| every kernel compiles | ok | 0 | 7 kernels in 1.0 s, 0 failed |  |",
-        "| nano's goldens | ok | 0 | 2 tests passed | skipped: no model |",
+        "| nano's goldens | ok | 0 | 2 passed | skipped: no model |",
         "| the model's speed | ok | 0 | decode 128: 100.0 tok/s |  |",
     ] {
         assert!(report.contains(row), "{row}\n{report}");

@@ -1,8 +1,8 @@
 //! The kernel tests of `lily-kernels`, on a device: the same cases, bounds and reference as in its emulator.
 //!
 //! `LILY_TEST_DEVICE=metal cargo test -p lily-gpu --features device-tests --test kernels`; or `cuda`; or, with its feature,
-//! `emulator`. Tests called `wgmma`, `tensor_cores` and `chunked_matrix_form` run kernels that are written for CUDA alone, those
-//! called `tensor_operations` need Metal 4, and `one_expert_for_all_rows` both: `--skip` them elsewhere.
+//! `emulator`. Tests with `wgmma`, `tensor_cores` or `chunked_matrix_form` in their names run kernels that are written for CUDA
+//! alone, those with `tensor_operations` need Metal 4: `--skip` them elsewhere, as `cargo xtask verify-metal` does.
 
 #[path = "../../../lily-kernels/tests/sample/choice.rs"]
 mod choice;
