@@ -53,10 +53,14 @@ fn ask(root: &Path, (tool, arguments): &Question) -> Option<String> {
     (!lines.is_empty()).then(|| format!("$ {tool} {}\n{}", arguments.join(" "), lines.join("\n")))
 }
 
-/// `lscpu` says a hundred things.
+/// Tools that say a hundred things, serial numbers of displays among them: what is wanted of them.
 fn told(tool: &str, line: &str) -> bool {
-    let wanted = ["Architecture", "CPU(s):", "Model name"];
-    !line.trim().is_empty() && (tool != "lscpu" || wanted.iter().any(|start| line.starts_with(start)))
+    let wanted: &[&str] = match tool {
+        "lscpu" => &["Architecture", "CPU(s):", "Model name"],
+        "system_profiler" => &["Chipset Model", "Total Number of Cores", "Vendor", "Metal"],
+        _ => &[""],
+    };
+    !line.trim().is_empty() && wanted.iter().any(|start| line.trim_start().starts_with(start))
 }
 
 /// Variables that change what runs.
@@ -79,6 +83,16 @@ mod tests {
         assert!(outcome.output.contains("$ uname -srm\n"), "{}", outcome.output);
         assert!(outcome.output.contains("$ rustc --version\nrustc 1."), "{}", outcome.output);
         assert_eq!(ask(Path::new("."), &("no-such-tool", &[])), None);
+    }
+
+    #[test]
+    fn a_display_is_not_told() {
+        let text = "Graphics/Displays:\n\n    Apple M4:\n\n      Chipset Model: Apple M4\n      Total Number of Cores: 10\n      \
+                    Metal Support: Metal 4\n      Displays:\n        Color LCD:\n          Display Serial Number: 1\n";
+        let told: Vec<&str> =
+            text.lines().filter(|line| told("system_profiler", line)).map(str::trim).collect();
+        assert_eq!(told, ["Chipset Model: Apple M4", "Total Number of Cores: 10", "Metal Support: Metal 4"]);
+        assert!(super::told("uname", "Darwin") && !super::told("uname", " "));
     }
 
     #[test]
