@@ -53,15 +53,17 @@ def memory():
 def request(dice):
     words = " ".join(dice.choice(["sea", "stone", "tree", "light", "river"]) for _ in range(dice.randint(1, options.prompt)))
     form = {"response_format": {"type": "json_object"}} if dice.random() < 0.1 else {}
-    return {
+    body = {
         **form,
         "messages": [{"role": "user", "content": words}],
         "max_tokens": dice.randint(1, options.tokens),
         "stream": dice.random() < 0.7,
         "enable_thinking": dice.random() < 0.5,
         "logprobs": dice.random() < 0.5,
-        "stream_options": {"include_usage": True},
     }
+    if body["stream"]:
+        body["stream_options"] = {"include_usage": True}
+    return body
 
 
 async def read_stream(response, started, hang_up_after, every_token):

@@ -6,7 +6,7 @@
 //! a request is being answered, and something harmless is sent: an interim response (`100 Continue`) before the answer,
 //! a comment in a stream of events. After a reset the end is passed on, and the answer is cancelled as always.
 //!
-//! Clients of HTTP/1.0, which knows no interim responses, count as gone.
+//! Clients of HTTP/1.0, which knows no interim responses, count as gone unless their answer is there at once.
 
 use crate::stall::StallGuard;
 use axum::Router;
@@ -145,7 +145,8 @@ impl HalfClose {
         }
         let due = end.probed.is_none_or(|probed| now.duration_since(probed) >= PROBE);
         match stage {
-            Stage::Idle | Stage::Preparing(false) => return Poll::Ready(()),
+            Stage::Idle => return Poll::Ready(()),
+            Stage::Preparing(false) if now.duration_since(end.stage.1) >= LOOK => return Poll::Ready(()),
             Stage::Reading(_) if now.duration_since(end.stage.1) >= TAKE_IN => return Poll::Ready(()),
             Stage::Reading(_) => {}
             // An answer that is there soon needs no interim response before it.
@@ -156,7 +157,7 @@ impl HalfClose {
                     self.unsent = INTERIM;
                 }
             }
-            Stage::Preparing(true) => {}
+            Stage::Preparing(_) => {}
             // Later there are others: a stream that has nothing to say sends comments by itself.
             Stage::Answering if end.probed.is_none() => {
                 end.probed = Some(now);

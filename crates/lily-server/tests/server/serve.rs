@@ -217,3 +217,25 @@ async fn half_a_body_is_not_waited_for() {
     drop(running.stop);
     running.task.await.expect("no panic").expect("a clean end");
 }
+
+/// HTTP/1.0 has no interim responses: its client gets what is there at once, and then counts as gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_old_that_says_no_more() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(1);
+    let running = start(setup).await;
+    for (body, answered) in [("{}", true), ("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", false)]
+    {
+        let mut stream = TcpStream::connect(running.address).await.expect("a connection");
+        let head =
+            format!("POST /v1/chat/completions HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(head.as_bytes()).await.expect("written");
+        stream.shutdown().await.expect("half of it is closed");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.expect("text");
+        assert_eq!(text.starts_with("HTTP/1.0 400"), answered, "{text}");
+        assert_eq!(text.is_empty(), !answered, "{text}");
+    }
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
