@@ -152,11 +152,11 @@ fn read_thinking(
     Ok(Some(("thinking", thinks)))
 }
 
-/// `context_management`: true if it asks for the thinking of all earlier turns to stay. No other edit can be honoured:
+/// `context_management`: true where it asks for the thinking of all earlier turns to stay. No other edit can be honoured:
 /// the prompt is what the request says.
-fn read_context(fields: &mut Fields) -> Result<bool, ApiError> {
-    let Some(mut management) = fields.object("context_management")? else { return Ok(false) };
-    let mut preserve = false;
+fn read_context(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+    let Some(mut management) = fields.object("context_management")? else { return Ok(None) };
+    let mut preserve = None;
     for (index, edit) in management.array("edits")?.unwrap_or_default().into_iter().enumerate() {
         let mut edit = Fields::new(&format!("context_management.edits[{index}]"), edit)?;
         let path = edit.at("type");
@@ -164,11 +164,13 @@ fn read_context(fields: &mut Fields) -> Result<bool, ApiError> {
         if !kind.starts_with("clear_thinking_") {
             return Err(ApiError::unsupported(path, "the context is not edited here"));
         }
-        if edit.take("keep").is_none_or(|keep| keep.as_str() != Some("all")) {
+        let keep = edit.take("keep");
+        let says_all = |value: &Value| value.as_str() == Some("all");
+        if !keep.is_some_and(|keep| says_all(&keep) || keep.get("type").is_some_and(says_all)) {
             let reason = "must be all; thinking is not cleared by counts of turns here";
             return Err(ApiError::unsupported(edit.at("keep"), reason));
         }
-        preserve = true;
+        preserve = Some(true);
     }
     Ok(preserve)
 }

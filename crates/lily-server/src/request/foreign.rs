@@ -13,6 +13,8 @@ enum Harmless {
     Is(bool),
     /// An empty list or object.
     Empty,
+    /// That, or this word.
+    EmptyOr(&'static str),
     /// A number.
     Number(f64),
     /// One of these words.
@@ -21,7 +23,7 @@ enum Harmless {
     Only(&'static str),
 }
 
-use Harmless::{Empty, Is, Nothing, Number, Only, Word};
+use Harmless::{Empty, EmptyOr, Is, Nothing, Number, Only, Word};
 
 /// A parameter: its name, the value that does no harm, and what there is in its place.
 type Foreign = (&'static str, Harmless, &'static str);
@@ -158,14 +160,17 @@ const TOKENS: [Foreign; 2] = [
 
 /// Every parameter that any route of this API or of its originals has: what a route leaves of them when it has read
 /// its own is not honoured there. A parameter that is new to some route belongs here too.
-const KNOWN: [Foreign; 58] = [
+const KNOWN: [Foreign; 65] = [
+    ("access_programs", Empty, ""),
     ("anthropic_beta", Empty, ""),
     ("audio", Nothing, "answers are text"),
     ("background", Is(false), "answers are given while the client waits"),
+    ("background_options", Empty, "answers are given while the client waits"),
     ("best_of", Number(1.0), ""),
     ("betas", Empty, ""),
     ("cache_control", Nothing, ""),
     ("chat_template_kwargs", Empty, "a plain prompt is continued as it is"),
+    ("compaction", Nothing, "the context is not edited here"),
     ("container", Nothing, ""),
     ("context_management", Empty, ""),
     ("conversation", Nothing, ""),
@@ -173,9 +178,11 @@ const KNOWN: [Foreign; 58] = [
     ("echo", Is(false), ""),
     ("enable_thinking", Is(false), "a plain prompt is continued as it is"),
     ("fallback_credit_token", Nothing, ""),
-    ("fallbacks", Empty, "one model is loaded and serves every name"),
+    ("fallbacks", EmptyOr("default"), "one model is loaded and serves every name"),
     ("function_call", Nothing, "send tools"),
     ("functions", Empty, "send tools"),
+    ("generate", Is(true), "an answer is always begun"),
+    ("image", Empty, "this model reads text only"),
     ("include", Empty, ""),
     ("inference_geo", Word(&["global"]), "this server is where it is"),
     ("input", Nothing, ""),
@@ -210,11 +217,13 @@ const KNOWN: [Foreign; 58] = [
     ("system", Nothing, ""),
     ("text", Empty, ""),
     ("thinking", Nothing, ""),
+    ("thread", Nothing, "send the whole conversation"),
     ("tool_choice", Word(&["none"]), ""),
     ("tools", Empty, ""),
     ("top_logprobs", Nothing, ""),
     ("truncation", Word(&["disabled"]), "a prompt is never cut"),
     ("user_profile_id", Nothing, ""),
+    ("workspace_id", Nothing, ""),
     ("verbosity", Word(&["medium"]), ""),
     ("web_search_options", Nothing, ""),
 ];
@@ -270,8 +279,9 @@ impl Harmless {
     fn allows(&self, value: &Value) -> bool {
         match (self, value) {
             (Is(wanted), Value::Bool(value)) => wanted == value,
-            (Empty, Value::Array(items)) => items.is_empty(),
-            (Empty, Value::Object(fields)) => fields.is_empty(),
+            (Empty | EmptyOr(_), Value::Array(items)) => items.is_empty(),
+            (Empty | EmptyOr(_), Value::Object(fields)) => fields.is_empty(),
+            (EmptyOr(wanted), Value::String(word)) => wanted == word,
             (Number(wanted), Value::Float(number)) => wanted == number,
             (Number(wanted), Value::Integer(digits)) => digits.parse() == Ok(*wanted),
             (Word(words), Value::String(word)) => words.contains(&word.as_str()),

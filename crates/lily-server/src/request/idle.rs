@@ -15,6 +15,18 @@ pub(crate) fn read(fields: &mut Fields, route: Route) -> Result<(), ApiError> {
     for name in ["user", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"] {
         fields.string(name)?;
     }
+    if let Some(mut options) = fields.object("prompt_cache_options")? {
+        options.string("mode")?;
+        options.string("ttl")?;
+        // These ask for something: no answer, and a report.
+        if options.boolean("prewarm")? == Some(true) {
+            return Err(ApiError::unsupported(options.at("prewarm"), "an answer is always begun"));
+        }
+        if options.string("comparison_response_id")?.is_some() {
+            let reason = "there is no report of what was cached but usage";
+            return Err(ApiError::unsupported(options.at("comparison_response_id"), reason));
+        }
+    }
     let Some(mut metadata) = fields.object("metadata")? else { return messages_only(fields, route) };
     if route == Route::Messages {
         metadata.string("user_id")?;
@@ -43,8 +55,11 @@ fn messages_only(fields: &mut Fields, route: Route) -> Result<(), ApiError> {
     if route != Route::Messages {
         return Ok(());
     }
-    fields.string("user_profile_id")?;
-    fields.string("anthropic_version")?;
+    for name in ["user_profile_id", "workspace_id", "anthropic_version"] {
+        fields.string(name)?;
+    }
+    // Nobody is billed.
+    fields.object("billing_policy")?;
     // Features that are not final are asked for by a header, or here; each has parameters that speak for themselves.
     for name in ["betas", "anthropic_beta"] {
         for (index, beta) in fields.array(name)?.unwrap_or_default().into_iter().enumerate() {

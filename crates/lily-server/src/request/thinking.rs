@@ -20,8 +20,8 @@ pub(crate) struct Asked {
     pub(crate) thinking: Option<(&'static str, bool)>,
     /// What holds if nobody says anything, the server included.
     pub(crate) absent: Option<bool>,
-    /// Thinking of earlier turns is to be kept.
-    pub(crate) preserve: bool,
+    /// Whether thinking of earlier turns is to be kept.
+    pub(crate) preserve: Option<bool>,
 }
 
 /// The template variables of a request. `asked` ranks with `reasoning_effort`, which must not contradict it; the
@@ -51,9 +51,11 @@ pub(crate) fn read_kwargs(
             _ => {}
         }
     }
-    if asked.preserve && boolean(&kwargs, PRESERVE)?.is_none() {
+    if let Some(preserve) = asked.preserve
+        && boolean(&kwargs, PRESERVE)?.is_none()
+    {
         kwargs.retain(|(key, _)| key != PRESERVE);
-        kwargs.push((PRESERVE.to_owned(), Value::Bool(true)));
+        kwargs.push((PRESERVE.to_owned(), Value::Bool(preserve)));
     }
     let effort = read_effort(fields)?;
     if let (Some(effort), Some((name, own))) = (effort, asked.thinking)

@@ -58,7 +58,7 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
     let choice = tools::read_choice(&mut fields, &tools, false)?;
     let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
     let form = Form::new(tools, choice, parallel, answer);
-    let asked = Asked { thinking: read_reasoning(&mut fields)?, ..Asked::default() };
+    let asked = read_reasoning(&mut fields)?;
     let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
     let store = fields.boolean("store")?.unwrap_or(true);
     let max_tokens = fields.integer("max_output_tokens", 1, i64::MAX)?;
@@ -228,18 +228,32 @@ fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
         }
         tools::check_deferred(&mut tool)?;
         let part = |name| (name, wire.get(name).filter(|value| **value != Value::Null).cloned());
-        let function = ["name", "description", "parameters", "strict"].map(part).to_vec();
+        tool.object("output_schema")?;
+        let function = ["name", "description", "parameters", "strict", "output_schema"].map(part).to_vec();
         Tool::read(tool, "parameters", tools::wire(function)).map(Some)
     })
 }
 
-/// `reasoning`: its effort switches thinking; a summary is not made, the thinking itself is in the response.
-fn read_reasoning(fields: &mut Fields) -> Result<Option<(&'static str, bool)>, ApiError> {
-    let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(None) };
+/// `reasoning`: its effort switches thinking, its context says whether that of earlier turns stays; a summary is not
+/// made, the thinking itself is in the response.
+fn read_reasoning(fields: &mut Fields) -> Result<Asked, ApiError> {
+    const EFFORT: &str = "reasoning.effort";
+    let mut asked = Asked::default();
+    let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(asked) };
     for name in ["summary", "generate_summary"] {
         unsupported::allow(&mut reasoning, name, &["auto"])?;
     }
-    const PATH: &str = "reasoning.effort";
-    let effort = reasoning.string("effort")?;
-    effort.map(|effort| Ok((PATH, thinking::parse_effort(PATH, &effort)?))).transpose()
+    unsupported::allow(&mut reasoning, "mode", &["standard"])?;
+    asked.preserve = match reasoning.string("context")?.as_deref() {
+        None | Some("auto") => None,
+        Some("all_turns") => Some(true),
+        Some("current_turn") => Some(false),
+        Some(_) => {
+            return Err(ApiError::invalid("reasoning.context", "must be auto, current_turn or all_turns"));
+        }
+    };
+    if let Some(effort) = reasoning.string("effort")? {
+        asked.thinking = Some((EFFORT, thinking::parse_effort(EFFORT, &effort)?));
+    }
+    Ok(asked)
 }

@@ -18,7 +18,7 @@ fn routes() -> Vec<(&'static str, Value, Vec<&'static str>)> {
     let anthropic = || {
         "messages system max_tokens stop_sequences enable_thinking preserve_thinking chat_template_kwargs \
          reasoning_effort thinking output_config output_format tools tool_choice metadata cache_control betas \
-         anthropic_beta anthropic_version user_profile_id"
+         anthropic_beta anthropic_version user_profile_id workspace_id billing_policy"
             .split_whitespace()
             .collect()
     };
@@ -46,7 +46,7 @@ fn routes() -> Vec<(&'static str, Value, Vec<&'static str>)> {
 }
 
 /// What all of them take.
-const EVERYWHERE: [&str; 18] = [
+const EVERYWHERE: [&str; 19] = [
     "model",
     "temperature",
     "top_p",
@@ -63,6 +63,7 @@ const EVERYWHERE: [&str; 18] = [
     "extra_body",
     "user",
     "prompt_cache_key",
+    "prompt_cache_options",
     "prompt_cache_retention",
     "safety_identifier",
 ];
@@ -80,6 +81,9 @@ fn asks() -> Value {
         "max_tokens": 5,
     });
     let more = json!({
+        "access_programs": {"cyber": "standard"}, "background_options": {"completion_window": "2h"},
+        "compaction": {"type": "x"}, "generate": false, "image": {"context_compression": "enabled"},
+        "moderation": {"model": "m"}, "thread": {"type": "create"}, "workspace_id": "w",
         "max_tool_calls": 1, "mcp_servers": [{"name": "m"}], "messages": [], "modalities": ["audio"],
         "n": 2, "output_config": {"effort": "high"}, "output_format": {"type": "text"}, "parallel_tool_calls": false,
         "prediction": {"type": "content", "content": "x"}, "preserve_thinking": true, "previous_response_id": "r",
@@ -153,7 +157,8 @@ fn wrong() -> Value {
     });
     let more = json!({
         "enable_thinking": ["false", 0], "preserve_thinking": [1], "chat_template_kwargs": [5, [], {"enable_thinking": "x"}],
-        "reasoning_effort": [5, "much", true], "reasoning": ["low", {"effort": 5}, {"effort": "much"}, {"summary": "long"}],
+        "reasoning_effort": [5, "much", true], "reasoning": ["low", {"effort": 5}, {"effort": "much"}, {"summary": "long"},
+            {"mode": "pro"}, {"context": "some"}, {"context": 5}],
         "thinking": [true, "enabled", {}, {"type": 5}, {"type": "x"}, {"type": "enabled", "budget_tokens": "x"},
             {"type": "enabled", "display": "omitted"}, {"type": "enabled", "display": 5}],
         "output_config": ["high", {"effort": 5}, {"effort": "much"}, {"format": 5}, {"format": {"type": "x"}},
@@ -169,6 +174,8 @@ fn wrong() -> Value {
         "top_logprobs": ["1", 21, -1], "metadata": ["x", [], 5],
         "cache_control": [5, "ephemeral", {}, {"type": "forever"}, {"type": "ephemeral", "ttl": 5}],
         "betas": ["x", [5]], "anthropic_beta": ["x"], "anthropic_version": [5], "user_profile_id": [5],
+        "workspace_id": [5], "billing_policy": ["self"],
+        "prompt_cache_options": [5, {"mode": 5}, {"ttl": 30}, {"prewarm": true}, {"comparison_response_id": "r"}],
         "stream_options": [5, [], {}, {"include_usage": true}],
         // Where metadata is OpenAI's: pairs of strings.
         "pairs": [{"a": 1}, {"a": null}, {"a": ["b"]}, {"a": "v".repeat(513)}, long_key, many],
@@ -219,7 +226,7 @@ async fn what_changes_nothing_is_taken() {
     let app = app("</think>Hello.");
     let pairs: Map<String, Value> = (0..16).map(|k| (format!("k{k}"), json!("v".repeat(512)))).collect();
     let idle = json!({
-        "user": "u", "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "s",
+        "user": "u", "prompt_cache_options": {"mode": "implicit", "ttl": "30m", "prewarm": false}, "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "s",
         "some_other_field": {"of": "nobody"},
     });
     for (path, body, _) in routes() {
@@ -236,6 +243,7 @@ async fn what_changes_nothing_is_taken() {
             "allowed_callers": ["direct"], "eager_input_streaming": true}],
         "service_tier": "auto", "thinking": {"type": "adaptive", "display": "summarized"}, "speed": "standard",
         "context_management": {"edits": []}, "mcp_servers": [], "container": null, "inference_geo": "global",
+        "fallbacks": "default", "workspace_id": "w", "billing_policy": {"type": "billing_policy", "bill_to": "self"},
     });
     let reply = app.post("/v1/messages", &anthropic).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
@@ -347,6 +355,20 @@ async fn a_context_that_is_kept() {
     let kept = count(json!({"preserve_thinking": true})).await.number("/input_tokens");
     assert!(kept > plain, "{kept} {plain}");
     assert_eq!(count(keep(json!("all"))).await.number("/input_tokens"), kept);
+    assert_eq!(count(keep(json!({"type": "all"}))).await.number("/input_tokens"), kept);
     let reply = count(keep(json!({"type": "thinking_turns", "value": 1}))).await;
     assert_named(&reply, "count_tokens", "context_management.edits[0].keep", &Value::Null);
+    let items = json!([
+        {"role": "user", "content": "Hi"},
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "A thought."}]},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "And?"},
+    ]);
+    let mut tokens = Vec::new();
+    for context in ["auto", "current_turn", "all_turns"] {
+        let reasoning = json!({"context": context, "effort": "none"});
+        let reply = app.post("/v1/responses", &json!({"input": items, "reasoning": reasoning})).await;
+        tokens.push(reply.number("/usage/input_tokens"));
+    }
+    assert_eq!((tokens[0], tokens[2] > tokens[1]), (tokens[1], true), "{tokens:?}");
 }
