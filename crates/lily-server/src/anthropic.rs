@@ -31,16 +31,16 @@ pub(crate) async fn messages(
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
     let request = body::read(request, &server, Request::from_anthropic).await?;
-    let stream = request.stream;
+    let (stream, hide_thinking) = (request.stream, request.hide_thinking);
     let id = server.fresh_id("msg_");
     let turns = job::start(&server, request, Origin { id: &id, route: "messages", arrived }).await?;
     if stream {
         let prompt_tokens = turns.iter().map(crate::turn::Turn::prompt_tokens).sum();
-        let encoder = MessageStream::new(Arc::clone(&server), id, prompt_tokens);
+        let encoder = MessageStream::new(Arc::clone(&server), id, prompt_tokens, hide_thinking);
         return Ok(streaming::respond(turns, encoder, server.config.limits.keep_alive));
     }
     let message = collect(turns).await?.pop().ok_or_else(|| ApiError::internal("there is no answer"))?;
-    Ok(Json(answer(&server, &id, message)?).into_response())
+    Ok(Json(answer(&server, &id, message, hide_thinking)?).into_response())
 }
 
 /// `POST /v1/messages/count_tokens`: the prompt's length, exact.

@@ -51,6 +51,8 @@ pub(crate) struct Request {
     pub(crate) include_usage: bool,
     /// Tell in comment lines of a stream how far the reading of the prompt is (an extension).
     pub(crate) include_progress: bool,
+    /// Carry thinking in the field for its signature, and do not show it (messages).
+    pub(crate) hide_thinking: bool,
     /// Time from arrival to the end of the answer.
     pub(crate) deadline: Option<Duration>,
 }
@@ -166,6 +168,7 @@ impl Request {
             stream,
             include_usage: extras.usage,
             include_progress: extras.progress,
+            hide_thinking: false,
             deadline,
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::error::ApiError;
 use crate::message::Message;
+use crate::request::thinking::CARRIED;
 use crate::state::Server;
 use crate::turn::{End, Finish};
 use serde::Serialize;
@@ -25,10 +26,11 @@ pub(super) struct Answer {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block {
-    /// The signature of the original proves that it wrote the thinking; there is nothing to prove here.
+    /// The signature of the original proves that it wrote the thinking, and carries what is not shown; there is nothing
+    /// to prove here.
     Thinking {
         thinking: String,
-        signature: &'static str,
+        signature: String,
     },
     Text {
         text: String,
@@ -41,11 +43,20 @@ enum Block {
     },
 }
 
-pub(super) fn answer(server: &Server, id: &str, message: Message) -> Result<Answer, ApiError> {
+/// A message; `hide_thinking` carries what was thought in the signature.
+pub(super) fn answer(
+    server: &Server,
+    id: &str,
+    message: Message,
+    hide_thinking: bool,
+) -> Result<Answer, ApiError> {
     let Message { reasoning, content, calls, finish, .. } = message;
     let mut blocks = Vec::new();
     if !reasoning.is_empty() {
-        blocks.push(Block::Thinking { thinking: reasoning, signature: "" });
+        blocks.push(match hide_thinking {
+            true => Block::Thinking { thinking: String::new(), signature: format!("{CARRIED}{reasoning}") },
+            false => Block::Thinking { thinking: reasoning, signature: String::new() },
+        });
     }
     if !content.is_empty() {
         blocks.push(Block::Text { text: content });

@@ -5,6 +5,7 @@ use crate::fields::{Fields, wrong};
 use crate::request::idle;
 use crate::request::results::Calls;
 use crate::request::system::{call, gather, message};
+use crate::request::thinking::CARRIED;
 use lily_text::json::Value;
 
 /// Reads `system` and `messages`. Blocks keep their order; a user's tool results become messages of their own.
@@ -126,8 +127,10 @@ fn assistant(path: &str, content: Value) -> Result<Value, ApiError> {
         match kind_of(&mut block)?.as_str() {
             "text" => text.push_str(&required(&mut block, "text")?),
             "thinking" => {
-                thinking.push_str(&required(&mut block, "thinking")?);
-                block.string("signature")?;
+                let shown = required(&mut block, "thinking")?;
+                let carried = block.string("signature")?;
+                let carried = carried.as_deref().and_then(|carried| carried.strip_prefix(CARRIED));
+                thinking.push_str(carried.filter(|_| shown.is_empty()).unwrap_or(&shown));
             }
             // Another server's secret: it cannot be read here and was never this model's.
             "redacted_thinking" => {}

@@ -29,11 +29,8 @@ impl Request {
         let tools = read_tools(&mut fields, limits.tools)?;
         let (choice, parallel) = read_choice(&mut fields, &tools)?;
         let (answer, effort) = read_output(&mut fields)?;
-        let asked = Asked {
-            thinking: read_thinking(&mut fields, effort)?,
-            absent: Some(false),
-            preserve: read_context(&mut fields)?,
-        };
+        let (thinking, hide_thinking) = read_thinking(&mut fields, effort)?;
+        let asked = Asked { thinking, absent: Some(false), preserve: read_context(&mut fields)? };
         let kwargs = thinking::read_kwargs(&mut fields, &server.config, asked)?;
         let form = Form::new(tools, choice, parallel, answer);
         let stop = stop_strings(&mut fields, "stop_sequences", &form, server)?;
@@ -48,6 +45,7 @@ impl Request {
             stream: fields.boolean("stream")?.unwrap_or(false),
             include_usage: false,
             include_progress: false,
+            hide_thinking,
             deadline: deadline(&mut fields, limits.deadline)?,
         };
         foreign::finish(fields, Route::Messages)?;
@@ -126,21 +124,22 @@ fn read_output(fields: &mut Fields) -> Result<(Option<AnswerSchema>, Option<bool
     }
 }
 
+/// The parameter that says whether the model thinks, and what it says.
+type Thinks = Option<(&'static str, bool)>;
+
 /// `thinking`, and the effort of the output where that is absent: the two together say how much is thought, and this
-/// model thinks or does not. An effort beside `disabled` is no contradiction, as answers have efforts too.
-fn read_thinking(
-    fields: &mut Fields,
-    effort: Option<bool>,
-) -> Result<Option<(&'static str, bool)>, ApiError> {
+/// model thinks or does not. An effort beside `disabled` is no contradiction, as answers have efforts too. Also whether what is thought is to be hidden.
+fn read_thinking(fields: &mut Fields, effort: Option<bool>) -> Result<(Thinks, bool), ApiError> {
     let Some(mut thinking) = fields.object("thinking")? else {
-        return Ok(effort.map(|effort| ("output_config.effort", effort)));
+        return Ok((effort.map(|effort| ("output_config.effort", effort)), false));
     };
     let kind = thinking.string("type")?.ok_or_else(|| ApiError::invalid("thinking.type", "is missing"))?;
     thinking.integer("budget_tokens", 1, i64::MAX)?;
-    if thinking.string("display")?.is_some_and(|display| display != "summarized") {
-        let reason = "thinking is shown as it is; leave it out, or disable thinking";
-        return Err(ApiError::unsupported("thinking.display", reason));
-    }
+    let hide = match thinking.string("display")?.as_deref() {
+        None | Some("summarized") => false,
+        Some("omitted") => true,
+        Some(_) => return Err(ApiError::invalid("thinking.display", "must be summarized or omitted")),
+    };
     let thinks = match kind.as_str() {
         "enabled" | "adaptive" => true,
         "disabled" => false,
@@ -149,7 +148,7 @@ fn read_thinking(
     if thinks && effort == Some(false) {
         return Err(ApiError::invalid("output_config.effort", "contradicts thinking"));
     }
-    Ok(Some(("thinking", thinks)))
+    Ok((Some(("thinking", thinks)), hide))
 }
 
 /// `context_management`: true where it asks for the thinking of all earlier turns to stay. No other edit can be honoured:

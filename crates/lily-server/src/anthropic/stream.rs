@@ -3,6 +3,7 @@
 use super::answer::{stop_reason, usage};
 use super::errors::error_body;
 use crate::error::ApiError;
+use crate::request::thinking::CARRIED;
 use crate::sse;
 use crate::state::Server;
 use crate::streaming::Encoder;
@@ -19,6 +20,8 @@ pub(super) struct MessageStream {
     /// Index of the open block, or of the next.
     index: usize,
     open: Option<Open>,
+    /// What was thought and is not shown, if it is to be hidden.
+    hidden: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +32,9 @@ enum Open {
 }
 
 impl MessageStream {
-    pub(super) fn new(server: Arc<Server>, id: String, prompt_tokens: usize) -> Self {
-        Self { server, id, prompt_tokens, index: 0, open: None }
+    pub(super) fn new(server: Arc<Server>, id: String, prompt_tokens: usize, hide_thinking: bool) -> Self {
+        let hidden = hide_thinking.then(String::new);
+        Self { server, id, prompt_tokens, index: 0, open: None, hidden }
     }
 
     fn pieces(&mut self, pieces: Vec<Piece>, out: &mut Vec<u8>) {
@@ -42,7 +46,10 @@ impl MessageStream {
                         &json!({"type": "thinking", "thinking": "", "signature": ""}),
                         out,
                     );
-                    self.delta(&json!({"type": "thinking_delta", "thinking": text}), out);
+                    match &mut self.hidden {
+                        Some(hidden) => hidden.push_str(&text),
+                        None => self.delta(&json!({"type": "thinking_delta", "thinking": text}), out),
+                    }
                 }
                 Piece::Content(text) | Piece::Incomplete(text) => {
                     self.enter(Open::Text, &json!({"type": "text", "text": ""}), out);
@@ -80,7 +87,11 @@ impl MessageStream {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if self.open.take().is_some() {
+        if let Some(open) = self.open.take() {
+            if let (Open::Thinking, Some(hidden)) = (open, &mut self.hidden) {
+                let signature = format!("{CARRIED}{}", std::mem::take(hidden));
+                self.delta(&json!({"type": "signature_delta", "signature": signature}), out);
+            }
             sse::named(
                 out,
                 "content_block_stop",

@@ -10,6 +10,11 @@ use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use lily_text::json::Value;
 
+/// Marks thinking that this server gave out in a field that elsewhere holds a vendor's secret (`encrypted_content`,
+/// `signature`): a client that keeps only that field can hand the thinking back. It is the plain text; there is no one
+/// to hide it from.
+pub(crate) const CARRIED: &str = "lily:";
+
 const SWITCH: &str = "enable_thinking";
 const PRESERVE: &str = "preserve_thinking";
 

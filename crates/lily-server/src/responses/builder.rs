@@ -2,13 +2,13 @@
 //!
 //! Streamed and whole responses come from here, so they always agree.
 
-use super::input::CARRIED;
 use super::request::Terms;
 use super::store::Stored;
 use crate::elsewhere::drop_elsewhere;
 use crate::error::ApiError;
 use crate::openai::logprobs;
 use crate::request::system::{call, message};
+use crate::request::thinking::CARRIED;
 use crate::state::{Server, unix_time};
 use crate::turn::{End, Finish};
 use lily_engine::TokenLogprob;

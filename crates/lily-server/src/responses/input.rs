@@ -5,13 +5,10 @@ use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use crate::request::results::Calls;
 use crate::request::system::{call, message};
+use crate::request::thinking::CARRIED;
 use crate::state::Server;
 use lily_text::json::Value;
 use serde::Serialize;
-
-/// Marks thinking that this server gave out as `encrypted_content`: a client that keeps only that field can hand the
-/// thinking back. It is the plain text; there is no one to hide it from.
-pub(super) const CARRIED: &str = "lily:";
 
 /// Appends the messages that `input` spells and returns the items as `input_items` lists them, as JSON text.
 pub(super) fn read(input: Value, server: &Server, messages: &mut Vec<Value>) -> Result<String, ApiError> {
@@ -149,6 +146,7 @@ impl Answer {
 
 /// The thinking of a reasoning item: its text, or what was carried for it. Summaries are not what the model thought.
 fn reasoning_of(item: &mut Fields) -> Result<String, ApiError> {
+    item.array("summary")?;
     let mut text = String::new();
     for (index, part) in item.array("content")?.unwrap_or_default().into_iter().enumerate() {
         let mut part = Fields::new(&item.at(&format!("content[{index}]")), part)?;

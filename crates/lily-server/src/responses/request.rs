@@ -83,6 +83,7 @@ pub(super) fn read(body: Value, server: &Server) -> Result<(Request, Terms), Api
         stream,
         include_usage: false,
         include_progress: false,
+        hide_thinking: false,
         deadline: deadline(&mut fields, limits.deadline)?,
     };
     foreign::finish(fields, Route::Responses)?;

@@ -53,7 +53,11 @@ fn assemble(events: &[Value]) -> Value {
             }
             "content_block_delta" => {
                 let (delta, block) = (&event["delta"], &mut message["content"][index]);
-                let field = if delta["type"] == "thinking_delta" { "thinking" } else { "text" };
+                let field = match delta["type"].as_str() {
+                    Some("thinking_delta") => "thinking",
+                    Some("signature_delta") => "signature",
+                    _ => "text",
+                };
                 let text =
                     block[field].as_str().expect("text").to_owned() + delta[field].as_str().expect("text");
                 block[field] = text.into();
@@ -178,4 +182,31 @@ async fn a_result_that_is_an_error() {
     let plain =
         app.post("/v1/messages/count_tokens", &conversation(json!({"content": "no such city"}))).await;
     assert!(plain.number("/input_tokens") < counts[0]);
+}
+
+/// Thinking that is not to be shown is carried, and comes back with the block that carries it.
+#[tokio::test(flavor = "multi_thread")]
+async fn thinking_can_be_hidden() {
+    let app = app("A thought.\n</think>\n\nHello.");
+    let request = with(&hi(), &json!({"thinking": {"type": "adaptive", "display": "omitted"}}));
+    let whole = app.post(PATH, &request).await.json();
+    let blocks = json!([
+        {"type": "thinking", "thinking": "", "signature": "lily:A thought."},
+        {"type": "text", "text": "Hello."},
+    ]);
+    assert_eq!(whole["content"], blocks);
+    let stream = app.post(PATH, &with(&request, &json!({"stream": true}))).await;
+    assert_eq!(assemble(&stream.chunks())["content"], blocks, "streamed and whole agree");
+    let mut counts = Vec::new();
+    for thinking in [json!({"thinking": "A thought.", "signature": "of another"}), blocks[0].clone()] {
+        let thinking = with(&thinking, &json!({"type": "thinking"}));
+        let messages = json!([
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [thinking, {"type": "text", "text": "Hello."}]},
+            {"role": "user", "content": "And?"},
+        ]);
+        let body = json!({"messages": messages, "preserve_thinking": true});
+        counts.push(app.post("/v1/messages/count_tokens", &body).await.number("/input_tokens"));
+    }
+    assert_eq!(counts[0], counts[1]);
 }

@@ -160,7 +160,7 @@ fn wrong() -> Value {
         "reasoning_effort": [5, "much", true], "reasoning": ["low", {"effort": 5}, {"effort": "much"}, {"summary": "long"},
             {"mode": "pro"}, {"context": "some"}, {"context": 5}],
         "thinking": [true, "enabled", {}, {"type": 5}, {"type": "x"}, {"type": "enabled", "budget_tokens": "x"},
-            {"type": "enabled", "display": "omitted"}, {"type": "enabled", "display": 5}],
+            {"type": "enabled", "display": "loud"}, {"type": "enabled", "display": 5}],
         "output_config": ["high", {"effort": 5}, {"effort": "much"}, {"format": 5}, {"format": {"type": "x"}},
             {"task_budget": {"total": 5}}],
         "output_format": [5, {}, {"type": "x"}],

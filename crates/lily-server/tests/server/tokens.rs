@@ -1,6 +1,7 @@
 //! `/tokenize` and `/detokenize`.
 
 use crate::app::{app, tokenizer};
+use crate::cases::with;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,5 +33,27 @@ async fn faults_are_named() {
             (400, &json!("tokens[1]")),
             "{id}"
         );
+    }
+}
+
+/// Texts and tokens have no more parameters than they need; what would change them is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_change_nothing_is_named() {
+    let app = app("");
+    for (path, body) in [("/tokenize", json!({"prompt": "Hi"})), ("/detokenize", json!({"tokens": [1]}))] {
+        for (name, value) in [
+            ("tools", json!([{"type": "function"}])),
+            ("parse_special", json!(false)),
+            ("with_pieces", json!(true)),
+            ("user", json!(5)),
+            ("extra_body", json!({"extra_body": {}})),
+        ] {
+            let reply = app.post(path, &with(&body, &json!({name: value}))).await;
+            assert_eq!(reply.status, 400, "{path} {name}: {}", reply.body);
+            assert!(reply.error().starts_with(name), "{path} {name}: {}", reply.error());
+        }
+        let idle =
+            json!({"model": "m", "user": "u", "parse_special": true, "with_pieces": false, "tools": []});
+        assert_eq!(app.post(path, &with(&body, &idle)).await.status, 200, "{path}");
     }
 }
