@@ -145,6 +145,18 @@ fn a_part_that_fails_is_reported_and_the_others_run() {
     }
 }
 
+/// The workflow skips by the program's words.
+#[test]
+fn the_workflow_knows_how_a_missing_device_is_told() {
+    let read = |path: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        std::fs::read_to_string(path).expect("a text")
+    };
+    let words = "sees no Metal device";
+    assert!(read("crates/lily-gpu/src/device/metal/api/open.rs").contains(words));
+    assert!(read(".github/workflows/macos.yml").contains(&format!("grep -q \"{words}\"")));
+}
+
 #[test]
 fn a_report_that_cannot_be_written_is_told_before_anything_runs() {
     let options = options(&["--out", "/no/such/folder/report.txt"]);
