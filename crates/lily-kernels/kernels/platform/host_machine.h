@@ -26,7 +26,8 @@ namespace kd {
 enum Kind : uint { RACE = 1, OUT_OF_BOUNDS, UNWRITTEN, DIVERGENCE, MISALIGNED, THREADGROUP_MEMORY, BAD_CALL };
 struct Fault { uint kind; char text[252]; };
 struct Arg { void* data; size_t bytes; uint writable, initialised; const char* name; size_t alignment; };   // alignment: what the kernel's text promises of the address
-struct Faults { Fault* out = nullptr; uint room = 0, kept = 0; long total = 0; uint of_kind[8] = {}; };   // the first four of each kind are kept
+struct Machine;
+struct Faults { Fault* out = nullptr; uint room = 0, kept = 0; long total = 0; uint of_kind[8] = {}; Machine* machine = nullptr; };   // the first four of each kind are kept
 inline thread_local Faults faults;
 
 // ---------------------------------------------------------------- shadow memory
@@ -109,7 +110,8 @@ kd_switch:
 enum State { READY, AT_BARRIER, AT_SIMDGROUP, DONE };
 constexpr size_t STACK = 128 << 10;
 struct Fiber { void* sp = nullptr; char* stack = nullptr; State state = READY; uint tid = 0, sg = 0, lane = 0; int line = 0; };
-struct Simdgroup { uint arrived = 0, phase = 0, kind = 0, epoch = 0; int line = 0; uint64_t slot[2][32]; };
+struct Factors { float a[64], b[64]; };                          // of one product of 8 x 8 matrices, by rows
+struct Simdgroup { uint arrived = 0, phase = 0, kind = 0, epoch = 0; int line = 0; uint64_t slot[2][32]; Factors factors[2]; };
 struct Machine {
   void* main_sp = nullptr; std::vector<Fiber> fibers; std::vector<Simdgroup> simdgroups; Fiber* f = nullptr;
   uint x = 0, y = 0, z = 0, threads = 0, run = 0, group = 0, tg_epoch = 0, device_epoch = 0, arrived = 0, tg_bytes = 0; int line = 0, meeting = 0;
@@ -117,23 +119,32 @@ struct Machine {
   ~Machine() { for (auto& f : fibers) free(f.stack); }
 };
 inline thread_local Machine machine;
-inline thread_local Machine* cur = &machine;
+// The machine of the fiber that asks. Its address lies at the foot of the fiber's stack, whose own address is a multiple of its
+// size: far cheaper than thread-local storage of a loaded library, and asked at every access.
+struct Current {
+  operator Machine*() const { return *(Machine**)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(STACK - 1)); }
+  Machine* operator->() const { return *this; }
+};
+constexpr Current cur{};
 inline void fail(Kind kind, const char* format, ...) {
   Faults& r = faults; r.total++; if (r.kept >= r.room || r.of_kind[kind]++ >= 4) return;
   Fault& fault = r.out[r.kept++]; fault.kind = kind;
   va_list ap; va_start(ap, format); int k = vsnprintf(fault.text, sizeof fault.text, format, ap); va_end(ap);
-  if (cur->f && k >= 0 && (size_t)k < sizeof fault.text)
-    snprintf(fault.text + k, sizeof fault.text - k, " [kernel %s, threadgroup %u,%u,%u, thread %u]", cur->kernel, cur->x, cur->y, cur->z, cur->f->tid);
+  Machine* m = r.machine;
+  if (m && m->f && k >= 0 && (size_t)k < sizeof fault.text)
+    snprintf(fault.text + k, sizeof fault.text - k, " [kernel %s, threadgroup %u,%u,%u, thread %u]", m->kernel, m->x, m->y, m->z, m->f->tid);
 }
 inline void pause() { Machine* m = cur; Fiber* me = m->f; kd_switch(&me->sp, m->main_sp); }
 inline void fiber_entry() { Machine* m = cur; m->body(m->arg); m->f->state = DONE; pause(); abort(); }
-inline void fiber_reset(Fiber& f) {
-  if (!f.stack) f.stack = (char*)aligned_alloc(64, STACK);
+inline void fiber_reset(Machine* m, Fiber& f) {
+  if (!f.stack) f.stack = (char*)aligned_alloc(STACK, STACK);
+  *(Machine**)f.stack = m;
+  char* top = f.stack + STACK - f.tid % 64 * 576;   // staggered, or the stacks' upper ends fall into the same sets of the cache
 #if defined(__x86_64__)
-  void** s = (void**)(f.stack + STACK); *--s = nullptr; *--s = (void*)fiber_entry;
+  void** s = (void**)top; *--s = nullptr; *--s = (void*)fiber_entry;
   for (int i = 0; i < SAVED; i++) *--s = nullptr;
 #else
-  void** s = (void**)(f.stack + STACK) - 20; memset(s, 0, 160); s[11] = (void*)fiber_entry;
+  void** s = (void**)top - 20; memset(s, 0, 160); s[11] = (void*)fiber_entry;
 #endif
   f.sp = s; f.state = READY;
 }
@@ -146,6 +157,13 @@ inline const uint64_t* rendezvous(uint64_t v, uint kind, int line) {
   if (++g.arrived == 32) { g.arrived = 0; g.phase++; if (kind == 1) g.epoch++; for (uint l = 0; l < 32; l++) m->fibers[f->sg * 32 + l].state = READY; }
   else { f->state = AT_SIMDGROUP; f->line = line; pause(); }
   return cur->simdgroups[f->sg].slot[set];
+}
+// Each lane puts its elements of two matrices; all lanes get them whole. They stay until the simdgroup's second meeting from here,
+// at which every lane has read them.
+template <class Put> const Factors& exchange_factors(Put put, uint kind, int line) {
+  Simdgroup& g = cur->simdgroups[cur->f->sg]; Factors& factors = g.factors[g.phase & 1];
+  put(factors); rendezvous(0, kind, line);
+  return factors;
 }
 // All threads of a threadgroup meet here: at a barrier, or at an operation of them all, which orders no memory.
 enum Meeting { OPERATION, BARRIER, DEVICE_BARRIER };
@@ -279,7 +297,7 @@ inline void run_group(Machine& m, uint threads, uint& random, uint seed) {
 // simdgroups in order, others shuffle them; `flush`: denormals count as zero. Returns how many faults there were.
 extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry, const uint* groups, const kd::Arg* args, uint count, uint declared, uint seed, uint flush, kd::Fault* out, uint room) {
   using namespace kd;
-  faults = Faults{}; faults.out = out; faults.room = room; Machine& m = machine; cur = &m; m.f = nullptr;
+  faults = Faults{}; faults.out = out; faults.room = room; Machine& m = machine; faults.machine = &m; m.f = nullptr;
   const Kernel* k = nullptr;
   for (auto& x : kernels()) if (!strcmp(x.name, entry)) k = &x;
   if (!k) { fail(BAD_CALL, "there is no kernel '%s'", entry); return faults.total; }
@@ -301,7 +319,7 @@ extern "C" __attribute__((visibility("default"))) long kd_run(const char* entry,
   for (uint z = 0; z < groups[2]; z++) for (uint y = 0; y < groups[1]; y++) for (uint x = 0; x < groups[0]; x++, group++) {
     m.x = x; m.y = y; m.z = z; m.group = group; m.tg_epoch = m.device_epoch = m.arrived = m.tg_bytes = 0; m.generation++;
     m.simdgroups.assign(m.threads / 32, Simdgroup{});
-    for (uint i = 0; i < m.threads; i++) { Fiber& f = m.fibers[i]; f.tid = i; f.sg = i / 32; f.lane = i % 32; fiber_reset(f); }
+    for (uint i = 0; i < m.threads; i++) { Fiber& f = m.fibers[i]; f.tid = i; f.sg = i / 32; f.lane = i % 32; fiber_reset(&m, f); }
     run_group(m, m.threads, random, seed); m.f = nullptr;
     if (declared != ~0u && m.tg_bytes != declared) { fail(THREADGROUP_MEMORY, "the text of kernel %s states %u bytes of threadgroup memory; it takes %u", entry, declared, m.tg_bytes); return faults.total; }
   }

@@ -3,9 +3,8 @@
 typedef unsigned long ulong;
 struct ulong2 { ulong x, y; explicit ulong2(ulong v) : x(v), y(v) {} };
 namespace kd {
-// Element i (0 or 1) of a lane is this one of the 64, counted by rows; 27 * 19 = 45 * 37 = 1 modulo 64.
+// Element i (0 or 1) of a lane is this one of the 64, counted by rows.
 template <class T> uint matrix_element(uint lane, uint i) { return (lane * 2 + i) * (sizeof(T) == 4 ? 27 : 45) % 64; }
-template <class T> uint matrix_slot(uint row, uint col) { return (row * 8 + col) * (sizeof(T) == 4 ? 19 : 37) % 64; }
 }
 template <class T, int Cols, int Rows> struct simdgroup_matrix {
   static_assert(Cols == 8 && Rows == 8, "8 x 8 only");
@@ -32,17 +31,17 @@ template <class T> void simdgroup_store(simdgroup_matrix<T, 8, 8> a, kd::Ptr<T, 
 template <class D, class A, class B, class C>
 void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c, int line = __builtin_LINE()) {
   static_assert(std::is_same<A, B>::value && std::is_same<D, C>::value, "the types of a product");
-  struct Factors { const A* a; const B* b; } mine{a.own, b.own};
-  const uint64_t* slots = kd::rendezvous((uint64_t)(uintptr_t)&mine, 19, line);
-  const Factors* of[32]; for (int l = 0; l < 32; l++) of[l] = (const Factors*)(uintptr_t)slots[l];
+  const kd::Factors& factors = kd::exchange_factors(
+    [&](kd::Factors& mine) {
+      for (uint i = 0; i < 2; i++) {
+        const uint e = kd::matrix_element<A>(LANE, i);
+        mine.a[e] = float(a.own[i]); mine.b[e] = float(b.own[i]);
+      }
+    }, 19, line);
   for (uint i = 0; i < 2; i++) {
     const uint e = kd::matrix_element<D>(LANE, i);
     float s = float(c.own[i]);
-    for (uint k = 0; k < 8; k++) {
-      const uint x = kd::matrix_slot<A>(e / 8, k), y = kd::matrix_slot<A>(k, e % 8);
-      s += float(of[x / 2]->a[x % 2]) * float(of[y / 2]->b[y % 2]);
-    }
+    for (uint k = 0; k < 8; k++) s += factors.a[e / 8 * 8 + k] * factors.b[k * 8 + e % 8];
     d.own[i] = D(s);
   }
-  kd::rendezvous(0, 20, line);                                  // factors stay alive until every lane has read them
 }
