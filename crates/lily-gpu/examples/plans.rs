@@ -62,8 +62,9 @@ fn tell(folder: &str, target: Option<&str>) -> Outcome {
         println!("{}\n{}\n", plan.name, plan.recording.report());
     }
     for (rows, position) in [(512, 0), (4096, 0), (4096, 28_672)] {
-        let plan = plans.chunk(rows, position)?;
-        println!("{}\n{}\n", plan.name, plan.recording.report());
+        for plan in plans.prompt(rows, position)? {
+            println!("{}\n{}\n", plan.name, plan.recording.report());
+        }
     }
     let checker = Checker::new(Rules::of(&*device)).with_read_only(plans.weight_buffers());
     let mut found = 0;

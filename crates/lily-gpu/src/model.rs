@@ -24,6 +24,9 @@ pub struct GpuModel {
     pub weights: Weights,
     /// Which optimisations are on.
     pub switches: Switches,
+    /// Most floating-point operations of one launch: the device's [`Device::launch_operations`]. What is recorded next is
+    /// launched in parts where it has more and can be parted.
+    pub operations: Option<u64>,
     chip: Chip,
     /// In the place of the table's.
     shapes: Mutex<Option<Shapes>>,
@@ -33,8 +36,9 @@ pub struct GpuModel {
 impl GpuModel {
     /// A model whose weights are loaded.
     pub fn new(device: Arc<dyn Device>, config: ModelConfig, weights: Weights, switches: Switches) -> Self {
-        let chip = Chip::of(&*device);
-        Self { device, config, weights, switches, chip, shapes: Mutex::default(), kernels: Mutex::default() }
+        let (chip, operations) = (Chip::of(&*device), device.launch_operations());
+        let (shapes, kernels) = (Mutex::default(), Mutex::default());
+        Self { device, config, weights, switches, operations, chip, shapes, kernels }
     }
 
     /// What kind of chip the device is.
@@ -55,9 +59,17 @@ impl GpuModel {
 
     /// Takes the launch shapes that `lily tune` kept in the cache folder, unless `LILY_TUNED` is `off`.
     pub fn read_kept(&self) {
-        if std::env::var_os("LILY_TUNED").is_some_and(|value| value == "off") {
+        let wish = std::env::var_os("LILY_TUNED").unwrap_or_default();
+        if wish == "off" {
             tracing::info!("launch shapes of the table: LILY_TUNED is off");
-        } else if let Some(folder) = Tuned::default_folder() {
+            return;
+        }
+        if !wish.is_empty() && wish != "on" {
+            tracing::warn!(
+                "LILY_TUNED is {wish:?} and changes nothing\nhint: off ignores what lily tune kept, on is the default"
+            );
+        }
+        if let Some(folder) = Tuned::default_folder() {
             self.read_tuned(&folder);
         }
     }

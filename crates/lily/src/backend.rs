@@ -126,8 +126,8 @@ pub(crate) fn visit<V: Visitor>(
             }
             None | Some(PrecisionChoice::Bf16) => {
                 let weights = match options.weights {
-                    WeightsChoice::Mapped => WeightRoute::Mapped,
-                    WeightsChoice::Resident => WeightRoute::Arena,
+                    None | Some(WeightsChoice::Mapped) => WeightRoute::Mapped,
+                    Some(WeightsChoice::Resident) => WeightRoute::Arena,
                 };
                 let gpu = GpuOptions { max_context: options.context(), weights, ..GpuOptions::default() };
                 let backend = GpuBackend::new(device, checkpoint, &gpu)
@@ -135,13 +135,30 @@ pub(crate) fn visit<V: Visitor>(
                 Ok(visitor.visit(backend))
             }
         },
-        Choice::Reference => match options.precision {
-            Some(PrecisionChoice::Int8 | PrecisionChoice::Bf16) => {
-                Err(Advice::usage("the reference computes in f32 only", "leave --precision away").into())
-            }
-            None | Some(PrecisionChoice::F32) => Ok(visitor.visit(ReferenceBackend::new(checkpoint))),
-        },
+        Choice::Reference => {
+            check_reference(options)?;
+            let backend = ReferenceBackend::new(checkpoint);
+            Ok(visitor.visit(match options.context() {
+                Some(limit) => backend.with_max_context(limit),
+                None => backend,
+            }))
+        }
     }
+}
+
+/// That nothing is asked of the reference which it would not heed.
+fn check_reference(options: &GlobalOptions) -> Result<()> {
+    let refused = |what: &str, name: &str| Err(Advice::usage(what, format!("leave {name} away")).into());
+    if matches!(options.precision, Some(PrecisionChoice::Int8 | PrecisionChoice::Bf16)) {
+        return refused("the reference computes in f32 only", "--precision");
+    }
+    if options.weights.is_some() {
+        return refused("the reference reads weights where they are, and keeps none", "--weights");
+    }
+    if options.threads().is_some() {
+        return refused("the reference computes on all cores", "--threads");
+    }
+    Ok(())
 }
 
 /// A backend, with the device that was opened for it.
@@ -194,10 +211,10 @@ fn metal_device() -> Result<Arc<dyn Device>, GpuError> {
     })
 }
 
-fn weights(choice: WeightsChoice) -> WeightMemory {
+fn weights(choice: Option<WeightsChoice>) -> WeightMemory {
     match choice {
-        WeightsChoice::Mapped => WeightMemory::Mapped,
-        WeightsChoice::Resident => WeightMemory::Resident,
+        None | Some(WeightsChoice::Mapped) => WeightMemory::Mapped,
+        Some(WeightsChoice::Resident) => WeightMemory::Resident,
     }
 }
 

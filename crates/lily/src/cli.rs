@@ -37,7 +37,7 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_enum, default_value_t = BackendChoice::Cpu, value_name = "NAME")]
     pub(crate) backend: BackendChoice,
 
-    /// Threads that compute [default: all cores]
+    /// Threads that compute on the CPU [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
@@ -45,9 +45,9 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) precision: Option<PrecisionChoice>,
 
-    /// Where the weights are
-    #[arg(long, global = true, value_enum, default_value_t = WeightsChoice::Mapped, value_name = "WHERE")]
-    pub(crate) weights: WeightsChoice,
+    /// Where the weights are [default: mapped]
+    #[arg(long, global = true, value_enum, value_name = "WHERE")]
+    pub(crate) weights: Option<WeightsChoice>,
 
     /// Longest context in tokens, prompt and answer together [default: the model's]
     #[arg(long = "context", global = true, value_name = "N", id = "context_limit")]

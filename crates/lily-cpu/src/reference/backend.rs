@@ -45,6 +45,13 @@ impl ReferenceBackend {
         }
     }
 
+    /// Sequences end at `limit` positions, if the checkpoint's longest context is not shorter.
+    #[must_use]
+    pub fn with_max_context(mut self, limit: usize) -> Self {
+        self.max_context = self.max_context.min(limit);
+        self
+    }
+
     /// Every sequence goes to these experts, position by position, instead of the router's own choice; its weights
     /// stay the router's. For comparing paths whose routers would differ at near ties.
     #[must_use]

@@ -15,7 +15,7 @@ use crate::{
     plan::{
         choice::Choice,
         decode::{self, DecodeTemporaries},
-        prefill::{self, Chunk, PrefillTemporaries},
+        prefill::{self, Chunk, PrefillTemporaries, rows_within},
     },
     state::Frozen,
     weights::{WeightPlan, WeightRoute},
@@ -30,7 +30,7 @@ use slot::{Pool, ProgramKey, Slot};
 use std::sync::Arc;
 use trace::Trace;
 
-/// Tokens per prefill call unless [`GpuOptions::prefill_chunk`] says otherwise.
+/// Tokens per prefill call unless [`GpuOptions::prefill_chunk`] says otherwise, or a device wants its launches shorter.
 pub const DEFAULT_PREFILL_CHUNK: usize = 4096;
 /// Rows of logits that are computed at once when all are wanted.
 const LOGIT_ROWS: usize = 32;
@@ -73,7 +73,11 @@ impl GpuBackend {
         let config = &checkpoint.config;
         let limit = config.max_position_embeddings;
         let max_context = options.max_context.unwrap_or(limit).min(limit);
-        let prefill_chunk = options.prefill_chunk.unwrap_or(DEFAULT_PREFILL_CHUNK).min(max_context).max(1);
+        let prefill_chunk = options
+            .prefill_chunk
+            .unwrap_or_else(|| rows_within(config, device.launch_operations(), DEFAULT_PREFILL_CHUNK))
+            .min(max_context)
+            .max(1);
         let weights = WeightPlan::routed(checkpoint, &*device, options.weights)?;
         let temporaries = DecodeTemporaries::bytes(config, max_context)
             + PrefillTemporaries::bytes(config, prefill_chunk, LOGIT_ROWS)

@@ -54,6 +54,15 @@ impl AppleFamily {
         4096
     }
 
+    /// Most floating-point operations of one launch on so many cores. The system has no documented bound on time, only a
+    /// watchdog that ends command buffers which keep a display waiting; a launch cannot be cut once it is encoded. A core
+    /// computes at most 128 x 2 operations a cycle in f32, some 3.5e11 a second, and these kernels perhaps a third of that:
+    /// 1.6e10 are between 50 and 150 ms. Ten cores may then just take a block of 32 rows of attention over 262,144
+    /// positions, 1.4e11.
+    pub const fn launch_operations(cores: u32) -> u64 {
+        16_000_000_000 * cores as u64
+    }
+
     /// The generation that its number in the language stands for.
     pub const fn number(self) -> u32 {
         match self {

@@ -1,6 +1,6 @@
 //! What a launch asks of its target.
 
-use super::{AppleGpu, Fault, FaultKind};
+use super::{AppleFamily, AppleGpu, Fault, FaultKind};
 use crate::{Device, Dispatch, Limits};
 use lily_kernels::Platform;
 
@@ -15,6 +15,8 @@ pub struct Rules {
     pub arguments: u32,
     /// Bytes of parameters that travel with a launch.
     pub parameters: usize,
+    /// Floating-point operations of a launch, where there is a bound.
+    pub operations: Option<u64>,
 }
 
 impl Rules {
@@ -32,6 +34,7 @@ impl Rules {
             },
             arguments: family.arguments(),
             parameters: family.parameters(),
+            operations: Some(AppleFamily::launch_operations(gpu.cores)),
         }
     }
 
@@ -39,7 +42,8 @@ impl Rules {
     pub fn of(device: &dyn Device) -> Self {
         let platform = device.platform();
         let arguments = if platform == Platform::Metal { 31 } else { u32::MAX };
-        Self { platform, limits: device.limits(), arguments, parameters: 4096 }
+        let operations = device.launch_operations();
+        Self { platform, limits: device.limits(), arguments, parameters: 4096, operations }
     }
 }
 
@@ -82,6 +86,10 @@ pub(super) fn check(dispatch: &Dispatch, rules: &Rules, faults: &mut Vec<Fault>)
     if file.is_none() || foreign.is_some() {
         let language = foreign.map_or("nothing known", Platform::name);
         fault(FaultKind::Foreign, format!("{} is written for {language}", dispatch.kernel.key()));
+    }
+    if rules.operations.is_some_and(|most| dispatch.operations > most) {
+        let what = format!("{} operations, at most {}", dispatch.operations, rules.operations.unwrap_or(0));
+        fault(FaultKind::Operations, what);
     }
     if dispatch.params.len() > rules.parameters {
         let what = format!("{} bytes of parameters, at most {}", dispatch.params.len(), rules.parameters);

@@ -49,6 +49,8 @@ pub enum FaultKind {
     Threads,
     /// More threadgroup memory than the target has, or nobody knows how much.
     ThreadgroupMemory,
+    /// A launch that computes for so long that a display's watchdog may end it.
+    Operations,
     /// More bytes of parameters than can be passed.
     Parameters,
     /// More arguments than there are places.

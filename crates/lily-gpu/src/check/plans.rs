@@ -32,7 +32,8 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// For the checkpoint's longest context and chunks of up to `rows` rows.
+    /// For the checkpoint's longest context and chunks of up to `rows` rows, or fewer where the device wants its launches
+    /// shorter.
     ///
     /// # Errors
     /// As [`crate::GpuBackend::new`].
@@ -43,6 +44,7 @@ impl Plans {
         rows: usize,
     ) -> Result<Self, GpuError> {
         let config = &checkpoint.config;
+        let rows = prefill::rows_within(config, device.launch_operations(), rows);
         let decode = DecodeTemporaries::new(&*device, config, config.max_position_embeddings)?;
         let prefill = PrefillTemporaries::new(&*device, config, rows, 1)?;
         let choice = Choice::new(&*device, config)?;
@@ -54,6 +56,11 @@ impl Plans {
     /// The model.
     pub fn model(&self) -> &GpuModel {
         &self.model
+    }
+
+    /// The most rows of a chunk.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Switches optimisations.
@@ -93,6 +100,17 @@ impl Plans {
         Ok(Plan { name, recording: recorder.finish()? })
     }
 
+    /// The chunks of a prompt of `rows` tokens after `position` others.
+    ///
+    /// # Errors
+    /// As [`Plans::chunk`].
+    pub fn prompt(&self, rows: usize, position: usize) -> Result<Vec<Plan>, GpuError> {
+        (0..rows)
+            .step_by(self.rows)
+            .map(|first| self.chunk(self.rows.min(rows - first), position + first))
+            .collect()
+    }
+
     /// Plans over what decides about their shapes: contexts and chunk lengths on both sides of every boundary.
     ///
     /// # Errors
@@ -102,8 +120,9 @@ impl Plans {
         let contexts = [1, 63, 64, 512, 513, 4096, 8192, 32_767, 32_768, 131_072, longest];
         let steps =
             contexts.into_iter().filter(|&context| context <= longest).map(|context| self.step(context));
-        let lengths = [1, 15, 16, 17, 32, 33, 64, 127, 128, 512, 1024, 1025, 4096];
-        let chunks = lengths.into_iter().filter(|&rows| rows <= self.rows).flat_map(|rows| {
+        let lengths = [1, 15, 16, 17, 32, 33, 64, 127, 128, 512, 1024, 1025];
+        let lengths = lengths.into_iter().filter(|&rows| rows < self.rows).chain([self.rows]);
+        let chunks = lengths.flat_map(|rows| {
             let positions = [0, longest - rows];
             positions.map(|position| self.chunk(rows, position))
         });

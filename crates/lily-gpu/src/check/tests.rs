@@ -194,6 +194,7 @@ fn alone(kernel: &Kernel, groups: [u32; 3]) -> Dispatch {
         label: "alone".into(),
         read: 0,
         written: 0,
+        operations: 0,
         level: 0,
         early: true,
         after: Vec::new(),
@@ -220,6 +221,12 @@ fn what_the_family_does_not_have() {
     let mut long = alone(&right, [1, 1, 1]);
     long.params = vec![0; 4100];
     assert_eq!(faults_of(&long, rules()), [FaultKind::Parameters]);
+
+    let mut endless = alone(&right, [1, 1, 1]);
+    endless.operations = rules().operations.unwrap();
+    assert_eq!(faults_of(&endless, rules()), []);
+    endless.operations += 1;
+    assert_eq!(faults_of(&endless, rules()), [FaultKind::Operations]);
 
     let few = Rules { arguments: 5, ..rules() };
     assert_eq!(faults_of(&alone(&right, [1, 1, 1]), few), [FaultKind::Arguments]);

@@ -25,6 +25,7 @@ pub struct DryDevice {
     architecture: String,
     tier: MetalTier,
     limits: Limits,
+    operations: Option<u64>,
     /// What checks every recording that is run or prepared.
     checker: Option<Checker>,
     /// By key and entry point.
@@ -51,15 +52,16 @@ impl DryDevice {
     pub fn apple(gpu: AppleGpu) -> Self {
         let probe = TensorProbe::Passed;
         let machine = MetalMachine { apple_family: gpu.family.number(), macos: (26, 2), probe };
-        let dry = Self::with(Platform::Metal, gpu.family.to_string(), Rules::apple(gpu).limits);
-        Self { tier: machine.choose().tier, ..dry }
+        let rules = Rules::apple(gpu);
+        let dry = Self::with(Platform::Metal, gpu.family.to_string(), rules.limits);
+        Self { tier: machine.choose().tier, operations: rules.operations, ..dry }
     }
 
     /// One that stands for a device that is there: plans for it are the same.
     pub fn like(device: &dyn Device) -> Self {
         let limits = Limits { memory: u64::MAX, ..device.limits() };
         let dry = Self::with(device.platform(), device.architecture().to_owned(), limits);
-        Self { tier: device.metal_tier(), ..dry }
+        Self { tier: device.metal_tier(), operations: device.launch_operations(), ..dry }
     }
 
     /// The same, checking every recording that it is given to run or to prepare.
@@ -75,6 +77,7 @@ impl DryDevice {
             architecture,
             tier: MetalTier::Simdgroup,
             limits,
+            operations: None,
             checker: None,
             kernels: Mutex::default(),
             allocated: AtomicU64::new(0),
@@ -126,6 +129,10 @@ impl Device for DryDevice {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn launch_operations(&self) -> Option<u64> {
+        self.operations
     }
 
     fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {

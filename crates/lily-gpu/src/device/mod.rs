@@ -116,6 +116,12 @@ pub trait Device: Send + Sync + 'static {
     /// What it can hold.
     fn limits(&self) -> Limits;
 
+    /// Most floating-point operations that one launch should have, where the system ends what takes long or a display waits
+    /// for it; `None` where a launch may take its time.
+    fn launch_operations(&self) -> Option<u64> {
+        None
+    }
+
     /// Memory of the device, contents unspecified.
     ///
     /// # Errors

@@ -66,6 +66,7 @@ pub struct DispatchBuilder<'a> {
     traffic: Vec<Option<[u64; 2]>>,
     params: Vec<u8>,
     fields_set: Vec<bool>,
+    operations: u64,
     early: bool,
     error: Option<String>,
 }
@@ -82,6 +83,7 @@ impl<'a> DispatchBuilder<'a> {
             traffic: vec![None; signature.bindings.len()],
             params: vec![0; params.map_or(0, |params| params.size)],
             fields_set: vec![false; params.map_or(0, |params| params.fields.len())],
+            operations: 0,
             early: true,
             error: None,
             kernel: kernel.clone(),
@@ -105,6 +107,13 @@ impl<'a> DispatchBuilder<'a> {
             Some(index) => self.traffic[index] = Some([read as u64, written as u64]),
             None => self.fail(format!("it has no buffer argument {name}")),
         }
+        self
+    }
+
+    /// Says how many floating-point operations the launch has, a product and its sum being two; for launches that
+    /// compute for longer than they read.
+    pub fn operations(mut self, operations: u64) -> Self {
+        self.operations = operations;
         self
     }
 
@@ -210,6 +219,7 @@ impl<'a> DispatchBuilder<'a> {
             label: std::mem::take(&mut self.label),
             read,
             written,
+            operations: self.operations,
             level: 0,
             early: self.early,
             after: Vec::new(),

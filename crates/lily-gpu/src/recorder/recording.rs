@@ -40,6 +40,8 @@ pub struct Dispatch {
     pub read: u64,
     /// Bytes written to device memory.
     pub written: u64,
+    /// Floating-point operations; 0 where they take less time than the bytes.
+    pub operations: u64,
     /// Dependency level: larger than that of everything it depends on. 0 comes first.
     pub level: u32,
     /// Where passes launch early, this one may be: false where waiting outside is faster than inside.

@@ -8,7 +8,8 @@
 //! | Apple | reasoned, not measured: no Mac was at hand |
 //!
 //! What the shapes for Apple's GPUs come from: pipelines with many registers report fewer threads than 1024 (448 were seen
-//! on an M2 for matrix kernels), so no threadgroup has more than 8 simdgroups; a core has about 60 KB of threadgroup
+//! on an M2 for matrix kernels), so no threadgroup has more than 9 simdgroups (and each kernel states
+//! its number as the most, for which the compiler must leave registers); a core has about 60 KB of threadgroup
 //! memory, and a product with one row stages that row in it, so few large threadgroups waste what many small ones share; a
 //! barrier between launches empties the machine, so a launch should have at least four threadgroups for each core, which
 //! decides by the number of cores how many rows a lane has in flight where outputs are few. `lily tune` replaces all of it

@@ -145,21 +145,29 @@ impl Tuned {
         written.map(|()| path)
     }
 
-    /// Forgets what is kept for every device and model; answers the files that are gone.
+    /// Forgets what is kept for every device and model, and what writers that died left behind; answers the files that are
+    /// gone. What is no file stays.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's, with the path.
     pub fn remove_all(folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let at = |path: &Path, error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        };
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(at(folder, error)),
         };
         let mut removed = Vec::new();
         for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                fs::remove_file(&path)?;
+            let entry = entry.map_err(|error| at(folder, error))?;
+            let path = entry.path();
+            let is_ours =
+                path.extension().is_some_and(|extension| extension == EXTENSION || extension == "part");
+            // A link is removed, not what it names.
+            if is_ours && !entry.file_type().map_err(|error| at(&path, error))?.is_dir() {
+                fs::remove_file(&path).map_err(|error| at(&path, error))?;
                 removed.push(path);
             }
         }

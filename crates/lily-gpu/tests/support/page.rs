@@ -62,53 +62,59 @@ pub(crate) fn generate(full: &FullSize) -> String {
             100.0 * (moved / floor - 1.0)
         ));
     }
-    let chunks =
-        [(512, 0), (4096, 0), (4096, 28_672)].map(|(rows, at)| plans.chunk(rows, at).expect("recorded"));
-    for Plan { name, recording } in &chunks {
-        let report = recording.report();
+    for (rows, at) in [(512, 0), (4096, 0), (4096, 28_672), (4096, 126_976)] {
+        let chunks = plans.prompt(rows, at).expect("recorded");
+        let reports: Vec<_> = chunks.iter().map(|chunk| chunk.recording.report()).collect();
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
         line(format!(
-            "| {name} | {} | {} | {:.1} | {:.1} | | |",
-            report.launches,
-            report.levels,
-            report.read as f64 / 1e6,
-            report.written as f64 / 1e6
+            "| {rows} tokens after {at}{} | {} | {} | {:.1} | {:.1} | | |",
+            if chunks.len() > 1 { format!(", in {} chunks", chunks.len()) } else { String::new() },
+            reports.iter().map(|report| report.launches).sum::<usize>(),
+            reports.iter().map(|report| report.levels).sum::<usize>(),
+            megabytes(reports.iter().map(|report| report.read).sum()),
+            megabytes(reports.iter().map(|report| report.written).sum())
         ));
     }
     line(String::new());
     line("What the launches of these plans ask at most, by family:".to_owned());
     line(String::new());
     line(
-        "| family | chips | threads | threadgroup memory, bytes | parameters, bytes | arguments |".to_owned(),
+        "| family | chips | threads | threadgroup memory, bytes | parameters, bytes | arguments | operations, 10^9 |"
+            .to_owned(),
     );
-    line("|---|---|---|---|---|---|".to_owned());
+    line("|---|---|---|---|---|---|---|".to_owned());
     for family in AppleFamily::ALL {
         let (plans, _) = metal(&full.checkpoint, family);
         let recordings = [
             plans.step(4096).expect("recorded").recording,
             plans.step(131_072).expect("recorded").recording,
             plans.chunk(512, 0).expect("recorded").recording,
-            plans.chunk(4096, 0).expect("recorded").recording,
+            plans.chunk(plans.rows(), 0).expect("recorded").recording,
+            plans.chunk(plans.rows(), 262_144 - plans.rows()).expect("recorded").recording,
         ];
-        let [threads, memory, params, arguments] = most(&recordings);
+        let [threads, memory, params, arguments, operations] = most(&recordings);
         line(format!(
-            "| {family} | {} | {threads} of {} | {memory} of {} | {params} of {} | {arguments} of {} |",
+            "| {family} | {} | {threads} of {} | {memory} of {} | {params} of {} | {arguments} of {} | {} of {} |",
             family.chips(),
             family.threads(),
             family.threadgroup_memory(),
             family.parameters(),
-            family.arguments()
+            family.arguments(),
+            operations.div_ceil(1_000_000_000),
+            AppleFamily::launch_operations(family.smallest().cores) / 1_000_000_000
         ));
     }
-    for Plan { name, recording } in [&steps[0].0, &steps[2].0].into_iter().chain([&chunks[1]]) {
+    let chunk = plans.chunk(plans.rows(), 0).expect("recorded");
+    for Plan { name, recording } in [&steps[0].0, &steps[2].0, &chunk] {
         line(format!("\n**{name}**, by operation:\n\n```text\n{}\n```", recording.report()));
     }
     out.push('\n');
     out
 }
 
-/// The largest threads, threadgroup memory, parameters and arguments of any launch.
-fn most(recordings: &[Recording]) -> [u64; 4] {
-    let mut most = [0; 4];
+/// The largest threads, threadgroup memory, parameters, arguments and operations of any launch.
+fn most(recordings: &[Recording]) -> [u64; 5] {
+    let mut most = [0; 5];
     for recording in recordings {
         for command in recording.commands() {
             let Command::Dispatch(dispatch) = command else { continue };
@@ -118,6 +124,7 @@ fn most(recordings: &[Recording]) -> [u64; 4] {
                 u64::from(signature.threadgroup_memory.unwrap_or(0)),
                 dispatch.params.len() as u64,
                 dispatch.bindings.len() as u64 + u64::from(signature.params.is_some()),
+                dispatch.operations,
             ];
             most = std::array::from_fn(|at| most[at].max(found[at]));
         }

@@ -51,7 +51,7 @@ pub(crate) struct TuneArgs {
     rounds: u16,
 
     /// How much faster an alternative must be to win, in percent
-    #[arg(long, default_value_t = 1.0, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, default_value_t = 1.0, value_name = "PERCENT", allow_negative_numbers = true, value_parser = percent)]
     margin: f64,
 
     /// Context in which decode steps are timed, in tokens
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &TuneArgs, options: &GlobalOptions, terminal: &Terminal)
 
 fn reset(folder: Option<PathBuf>) -> Result<ExitCode> {
     let removed = match folder {
-        Some(folder) => Tuned::remove_all(&folder).with_context(|| folder.display().to_string())?,
+        Some(folder) => Tuned::remove_all(&folder).context("cannot forget all that was measured")?,
         None => Vec::new(),
     };
     let mut text = String::new();

@@ -52,8 +52,12 @@ fn the_table_is_for_people() {
         "0",
         "--no-ceiling",
         "--ops",
+        "--sampled",
     ])
     .success();
+    let from_head = done.stdout.lines().skip_while(|line| !line.contains("median tok/s"));
+    let widths: Vec<usize> = from_head.take(3).map(|line| line.chars().count()).collect();
+    assert!(widths.len() == 3 && widths.iter().all(|&width| width == widths[0]), "{}", done.stdout);
     for words in ["first call", "decode @4", "rounds:", "median tok/s", "expert-in", "GOP/s"] {
         assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
     }

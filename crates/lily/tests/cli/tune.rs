@@ -24,9 +24,19 @@ fn what_was_kept_is_forgotten() {
     assert_eq!(reset().success().stdout, "nothing was measured before\n");
     let tuned = folder.path().join("tuned");
     std::fs::create_dir(&tuned).expect("a folder");
-    let [kept, other] = ["some-gpu.shapes", "other"].map(|name| tuned.join(name));
+    let [kept, other, part] = ["some-gpu.shapes", "other", "some-gpu.7.part"].map(|name| tuned.join(name));
+    let nested = tuned.join("a-folder.shapes");
+    std::fs::create_dir(&nested).expect("a folder");
+    std::fs::write(&part, "").expect("a file");
     std::fs::write(&kept, "").expect("a file");
     std::fs::write(&other, "").expect("a file");
-    assert_eq!(reset().success().stdout, format!("removed {}\n", kept.display()));
-    assert!(!kept.exists() && other.exists());
+    let both = format!("removed {}\nremoved {}\n", part.display(), kept.display());
+    assert_eq!(reset().success().stdout, both);
+    assert!(!kept.exists() && !part.exists() && other.exists() && nested.exists());
+
+    // What cannot be read is named.
+    std::fs::remove_dir_all(&tuned).expect("removed");
+    std::fs::write(&tuned, "").expect("a file");
+    let done = reset();
+    assert!(done.code != Some(0) && done.stderr.contains(&tuned.display().to_string()), "{done:#?}");
 }

@@ -1,5 +1,6 @@
 //! Where a recording is cut into command buffers: a display's watchdog kills those that take long, and the first part of a
-//! step should be under way while the rest is encoded.
+//! step should be under way while the rest is encoded. No launch is long by itself: plans part those that would be
+//! ([`crate::Device::launch_operations`]).
 
 use crate::Dispatch;
 use std::{
@@ -14,6 +15,8 @@ pub(super) const BUDGET: Duration = Duration::from_millis(20);
 const FIRST: usize = 48;
 /// Bytes per nanosecond of a slow machine: the first guess.
 const BANDWIDTH: f64 = 60.0;
+/// Operations per nanosecond of a slow machine: the first guess.
+const ARITHMETIC: f64 = 1000.0;
 /// Nanoseconds of a threadgroup whose bytes say little: the first guess.
 const GROUP: f64 = 500.0;
 /// How far one measurement may move an estimate.
@@ -49,23 +52,27 @@ impl Pace {
     }
 }
 
-/// Before anything is measured: bytes at the bandwidth of a slow machine, and something for each threadgroup.
+/// Before anything is measured: bytes at the bandwidth of a slow machine, operations, and something for each threadgroup.
 fn guess(dispatch: &Dispatch) -> f64 {
     let groups: f64 = dispatch.groups.iter().map(|&n| f64::from(n)).product();
     let bytes = (dispatch.read + dispatch.written) as f64;
-    (bytes / BANDWIDTH).max(groups * GROUP)
+    (bytes / BANDWIDTH).max(dispatch.operations as f64 / ARITHMETIC).max(groups * GROUP)
 }
 
 /// Runs of dispatches, each for one command buffer of at most `budget` by the nanoseconds that each is expected to take; cut
-/// only where the level changes, so that a level alone may be longer.
+/// where the level changes, and inside a level only if it is longer than that by itself: its dispatches need no order, so
+/// that the one which a cut makes between them does no harm. A dispatch alone may be longer.
 pub(super) fn parts(dispatches: &[Dispatch], budget: Duration, nanoseconds: &[f64]) -> Vec<Range<usize>> {
     let budget = budget.as_secs_f64() * 1e9;
     let (mut parts, mut start, mut spent) = (Vec::new(), 0, 0.0);
     let mut at = 0;
     while at < dispatches.len() {
         let level = dispatches[at].level;
-        let end = at + dispatches[at..].iter().take_while(|dispatch| dispatch.level == level).count();
-        let cost: f64 = nanoseconds[at..end].iter().sum();
+        let mut end = at + dispatches[at..].iter().take_while(|dispatch| dispatch.level == level).count();
+        let mut cost: f64 = nanoseconds[at..end].iter().sum();
+        if cost > budget {
+            (end, cost) = (at + 1, nanoseconds[at]);
+        }
         let head_ends = parts.is_empty() && at >= FIRST && dispatches.len() - at > FIRST;
         if at > start && (spent + cost > budget || head_ends) {
             parts.push(start..at);
@@ -117,8 +124,13 @@ mod tests {
         let costs = [100.0; 20];
         let found = parts(dispatches, Duration::from_nanos(450), &costs);
         assert_eq!(found, [0..4, 4..8, 8..12, 12..16, 16..20]);
-        // A level that is too long stands alone; nothing is lost.
-        assert_eq!(parts(dispatches, Duration::from_nanos(1), &costs).len(), 10);
+        // A level that is too long is cut as well; a dispatch that is too long stands alone; nothing is lost.
+        assert_eq!(parts(dispatches, Duration::from_nanos(1), &costs).len(), 20);
+        let mut costs = costs;
+        costs[4] = 400.0;
+        let found = parts(dispatches, Duration::from_nanos(450), &costs);
+        assert_eq!(found, [0..4, 4..5, 5..8, 8..12, 12..16, 16..20]);
+        costs[4] = 100.0;
         assert_eq!(parts(dispatches, Duration::from_secs(1), &costs).len(), 1);
         assert!(parts(&[], BUDGET, &[]).is_empty());
     }

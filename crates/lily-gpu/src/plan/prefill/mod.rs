@@ -25,6 +25,7 @@ use crate::{
     GpuError, GpuModel, LayerState, Pass, Recorder, StateBuffers, View,
     weights::{LayerWeights, MixerWeights},
 };
+use lily_checkpoint::ModelConfig;
 
 /// A run of tokens of one sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,20 @@ pub struct Chunk {
     pub rows: usize,
     /// Position of the first.
     pub position: usize,
+}
+
+/// How many rows of a chunk, at most `rows`, have no product of more than `most` operations: a multiple of 256, and at least
+/// that. Attention is not counted, which is launched in parts where it must be.
+pub fn rows_within(config: &ModelConfig, most: Option<u64>, rows: usize) -> usize {
+    const STEP: usize = 256;
+    let (gdn, attention, moe) = (&config.gated_delta_net, &config.attention, &config.moe);
+    let gdn_wide = 2 * (gdn.key_heads * gdn.key_head_dim + gdn.value_heads * gdn.value_head_dim);
+    let attention_wide = 2 * (attention.heads + attention.kv_heads) * attention.head_dim;
+    let experts = 2 * moe.experts_per_token * moe.inner;
+    let widest = gdn_wide.max(attention_wide).max(experts).max(2 * moe.shared_inner);
+    let row = 2 * (config.hidden_size * widest) as u64;
+    let fitting = most.map_or(rows, |most| usize::try_from(most / row.max(1)).unwrap_or(rows));
+    if fitting >= rows { rows } else { rows.min((fitting / STEP * STEP).max(STEP)) }
 }
 
 /// Records `chunk.rows` ids of `temporaries.tokens`, at positions from `chunk.position` on, through all layers to the

@@ -125,7 +125,8 @@ impl ChunkPass<'_> {
         }
         let (gate, up) = (&self.multiplied(gate, 0)?, &self.multiplied(up, 1)?);
         let (moe, t, rows) = (&self.model.config.moe, self.temporaries, self.chunk.rows);
-        let outputs = if routed { moe.inner } else { moe.shared_inner };
+        let (outputs, slots) =
+            if routed { (moe.inner, rows * moe.experts_per_token) } else { (moe.shared_inner, rows) };
         let kernel = self.grouped_kernel((gate, outputs), grouped, routed, "expert_gate_up")?;
         let share = if routed { grouped_share(rows, moe.experts_per_token, moe.experts) } else { 1.0 };
         let read = |view: &View| (view.bytes() as f64 * share) as usize;
@@ -148,6 +149,7 @@ impl ChunkPass<'_> {
             .traffic("up_biases", read(&up.biases), 0)
             .bind("h", h)
             .param("rows", rows)
+            .operations(4 * (slots * outputs * gate.cols) as u64)
             .label(if routed { "moe.gate_up" } else { "moe.shared_gate_up" });
         Ok(())
     }
@@ -253,6 +255,7 @@ impl ChunkPass<'_> {
             .traffic("biases", read(&down.biases), 0)
             .bind("y", &t.outer.of(slots))
             .param("rows", rows)
+            .operations(2 * (slots * config.hidden_size * down.cols) as u64)
             .label("moe.down");
         Ok(())
     }

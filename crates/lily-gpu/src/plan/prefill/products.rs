@@ -102,6 +102,7 @@ impl ChunkPass<'_> {
             .param("n", matrix.rows)
             .param("ldx", x.ld)
             .param("ldy", y.ld)
+            .operations(2 * (rows * matrix.rows * matrix.cols) as u64)
             .label(label);
         let mut ldg = 0;
         if let Into::Gated { gate, ld } = into {

@@ -105,6 +105,13 @@ impl BenchArgs {
         if self.prefill.iter().chain(&self.decode).any(|&length| length == 0) {
             return Err(Advice::usage("a length of 0 tokens cannot be measured", "lengths start at 1").into());
         }
+        if self.sampled && self.decode.is_empty() && !self.prefill.is_empty() {
+            return Err(Advice::usage(
+                "--sampled decodes, and no context to decode after is named",
+                "add --decode, or leave --prefill away",
+            )
+            .into());
+        }
         let nothing = self.prefill.is_empty() && self.decode.is_empty();
         let or_default = |given: &[usize], default| if nothing { vec![default] } else { given.to_vec() };
         Ok((or_default(&self.prefill, 512), or_default(&self.decode, 128)))

@@ -122,15 +122,21 @@ impl Report {
             self.traffic.state as f64 / 1e6,
             self.traffic.kv_per_token as f64 / 1e3,
         )?;
+        let width = self.series.iter().map(|series| series.name().chars().count()).max().unwrap_or(0);
         for series in &self.series {
             let rates: Vec<String> = series.rates().iter().map(|rate| format!("{rate:.1}")).collect();
-            writeln!(out, "{:<12} rounds: {} tok/s", series.name(), rates.join(" "))?;
+            writeln!(out, "{:<1$} rounds: {2} tok/s", series.name(), width.max(12), rates.join(" "))?;
         }
         writeln!(out)?;
         writeln!(
             out,
-            "{:<16}{:>14}{:>10}{:>22}{:>12}",
-            "", "median tok/s", "spread", "byte floor, tok/s", "of floor"
+            "{:<1$}{2:>14}{3:>10}{4:>22}{5:>12}",
+            "",
+            width.max(15) + 1,
+            "median tok/s",
+            "spread",
+            "byte floor, tok/s",
+            "of floor"
         )?;
         for series in &self.series {
             let median = series.median();
@@ -138,8 +144,8 @@ impl Report {
                 Some(floor) => (format!("{floor:.0}"), format!("{:.1}%", median / floor * 100.0)),
                 None => ("-".to_owned(), "-".to_owned()),
             };
-            let (name, spread) = (series.name(), series.spread() * 100.0);
-            writeln!(out, "{name:<16}{median:>14.1}{spread:>9.1}%{floor:>22}{share:>12}")?;
+            let (name, spread, width) = (series.name(), series.spread() * 100.0, width.max(15) + 1);
+            writeln!(out, "{name:<width$}{median:>14.1}{spread:>9.1}%{floor:>22}{share:>12}")?;
         }
         for plan in &self.plans {
             write!(out, "\n{plan}")?;

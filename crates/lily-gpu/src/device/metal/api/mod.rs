@@ -189,6 +189,10 @@ impl Device for MetalDevice {
         Facts { allocated, ..(*self.facts).clone() }.limits()
     }
 
+    fn launch_operations(&self) -> Option<u64> {
+        Some(crate::check::AppleFamily::launch_operations(self.facts.limits().cores))
+    }
+
     fn allocate(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
         let memory = Memory::new(&self.device, self.residency.clone(), bytes, label, self.facts.max_buffer)?;
         Ok(self.made(memory, bytes, label))
