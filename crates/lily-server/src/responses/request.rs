@@ -2,7 +2,7 @@
 
 use super::input;
 use crate::error::ApiError;
-use crate::fields::Fields;
+use crate::fields::{Fields, is_word};
 use crate::guided::Form;
 use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
@@ -189,11 +189,12 @@ fn read_include(fields: &mut Fields) -> Result<(bool, bool), ApiError> {
             Some("reasoning.encrypted_content") => carry = true,
             Some("message.output_text.logprobs") => logprobs = true,
             Some(name) if OF_A_VENDOR.contains(&name) => {}
-            Some(_) => {
+            Some(name) => {
+                let name = if is_word(name) { name } else { "this" };
                 let known = "reasoning.encrypted_content and message.output_text.logprobs";
                 return Err(ApiError::unsupported(
                     format!("include[{index}]"),
-                    format_args!("is not known; {known} are"),
+                    format_args!("{name} is not known; {known} are"),
                 ));
             }
             None => return Err(crate::fields::wrong(&format!("include[{index}]"), "a string", &item)),
