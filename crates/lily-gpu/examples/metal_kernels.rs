@@ -8,7 +8,7 @@
 mod choices;
 
 use lily_checkpoint::Checkpoint;
-use lily_engine::{SamplingParams, TokenId, TokenMask};
+use lily_engine::{Backend, SamplingParams, TokenId, TokenMask};
 use lily_gpu::{
     Device, GpuBackend, GpuModel, GpuOptions, Optimisation, Recorder, StateBuffers, Switches,
     check::AppleFamily,
@@ -54,7 +54,9 @@ fn layers(device: &Arc<DryDevice>, checkpoint: &Checkpoint) -> Result<(), Box<dy
             context = (context + 1).next_power_of_two().max(256) / 4 + context;
         }
         backend.explain_decode(longest)?;
-        for rows in ROWS.into_iter().filter(|&rows| rows <= longest) {
+        // The longest chunk follows the GPU's cores.
+        let chunk = backend.prefill_chunk().min(longest);
+        for rows in ROWS.into_iter().filter(|&rows| rows < chunk).chain([chunk]) {
             backend.explain_prefill(rows, 0)?;
         }
         backend.explain_prefill(64.min(longest), longest - 64.min(longest))?;

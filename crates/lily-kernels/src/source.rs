@@ -25,10 +25,14 @@ macro_rules! part {
     };
 }
 
-const METAL: &[Part] = &[part!("platform/metal.h")];
+const METAL: &[Part] = &[part!("platform/metal.h"), part!("platform/metal_codes.h")];
 const CUDA: &[Part] = &[part!("platform/cuda.h")];
-const EMULATOR: &[Part] =
-    &[part!("platform/host_machine.h"), part!("platform/host.h"), part!("platform/host_simdgroup.h")];
+const EMULATOR: &[Part] = &[
+    part!("platform/host_machine.h"),
+    part!("platform/host.h"),
+    part!("platform/host_simdgroup.h"),
+    part!("platform/metal_codes.h"),
+];
 const EMULATED_CUDA: Part = part!("platform/host_cuda.h");
 pub(crate) const COMMON: Part = part!("common.h");
 

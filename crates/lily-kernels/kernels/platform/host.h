@@ -92,11 +92,3 @@ inline uint umin_(uint a, uint b) { return a < b ? a : b; }
 inline uint umax_(uint a, uint b) { return a > b ? a : b; }
 inline uint umulhi(uint a, uint b) { return uint((uint64_t(a) * b) >> 32); }
 inline uint pack_bf2(float lo, float hi) { return uint(bf16(lo).v) | (uint(bf16(hi).v) << 16); }
-
-// --- 4-bit codes: sum_i x[i]*q[i] == q4_dot8(w, xs, 0) - off, where off = q4_prescale(x -> xs)
-inline float q4_prescale(float*) { return 0.0f; }
-inline float q4_dot8(uint w, const float* xs, float acc) { for (int i = 0; i < 8; i++) acc = std::fma(xs[i], float((w >> (4 * i)) & 15u), acc); return acc; }
-inline uint4 q4_dequant8(uint w, bf16 s_, bf16 b_) {
-  float s = float(s_), b = float(b_), f[8]; for (int i = 0; i < 8; i++) f[i] = std::fma(float((w >> (4 * i)) & 15u), s, b);
-  return {pack_bf2(f[0], f[1]), pack_bf2(f[2], f[3]), pack_bf2(f[4], f[5]), pack_bf2(f[6], f[7])};
-}

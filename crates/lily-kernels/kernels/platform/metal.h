@@ -70,13 +70,3 @@ FN uint umin_(uint a, uint b) { return min(a, b); }
 FN uint umax_(uint a, uint b) { return max(a, b); }
 FN uint umulhi(uint a, uint b) { return mulhi(a, b); }
 FN uint pack_bf2(float lo, float hi) { return uint(as_type<ushort>(bf16(lo))) | (uint(as_type<ushort>(bf16(hi))) << 16); }
-
-// --- 4-bit codes: they stay in place (mask only), x divided by 16^i: no shifts
-FN float q4_prescale(thread float* x) { UNROLL for (int i = 1; i < 8; i++) x[i] *= 1.0f / float(1u << (4 * i)); return 0.0f; }
-FN float q4_dot8(uint w, thread const float* xs, float acc) { UNROLL for (int i = 0; i < 8; i++) acc = fma(xs[i], float(w & (15u << (4 * i))), acc); return acc; }
-FN uint4 q4_dequant8(uint w, bf16 s_, bf16 b_) {
-  float s = float(s_), b = float(b_);
-#define KD_Q(i) fma(float((w >> (4 * i)) & 15u), s, b)
-  return make_uint4(pack_bf2(KD_Q(0), KD_Q(1)), pack_bf2(KD_Q(2), KD_Q(3)), pack_bf2(KD_Q(4), KD_Q(5)), pack_bf2(KD_Q(6), KD_Q(7)));
-#undef KD_Q
-}

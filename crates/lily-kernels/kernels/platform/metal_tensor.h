@@ -10,8 +10,9 @@ FN void tile_put8(threadgroup bf16* t, uint row, uint k8, uint4 v) { *(threadgro
 #define TENSOR_OP(op, M_, N_, TURNED, SGS) \
   constexpr auto op##_shape = mpp::tensor_ops::matmul2d_descriptor(M_, N_, TENSOR_LD, false, TURNED, false, mpp::tensor_ops::matmul2d_descriptor::mode::multiply_accumulate); \
   mpp::tensor_ops::matmul2d<op##_shape, execution_simdgroups<SGS>> op
-// name: a tile of ROWS rows as an operand
+// name: a TENSOR_TILE of ROWS rows as an operand
 #define TENSOR_VIEW(name, tile, ROWS) \
+  static_assert(sizeof(tile) >= (ROWS) * TENSOR_LD * sizeof(bf16), "a view of more rows than the tile has"); \
   tensor<threadgroup bf16, extents<int, TENSOR_LD, ROWS>, tensor_inline> name(tile, extents<int, TENSOR_LD, ROWS>())
 // acc: a result of op, zero
 #define TENSOR_ACC(acc, op, a, b) \
