@@ -51,8 +51,8 @@ const FAULTS: [Fault; 5] = [
     Fault {
         name: "an unchecked call that is not marked",
         file: "crates/lily-gpu/src/device/metal/api/commands.rs",
-        right: "unsafe { self.0.setBufferOffset_atIndex(offset, slot as usize) };",
-        wrong: "self.0.setBufferOffset_atIndex(offset, slot as usize);",
+        right: "unsafe { self.encoder.setBufferOffset_atIndex(offset, slot as usize) };",
+        wrong: "self.encoder.setBufferOffset_atIndex(offset, slot as usize);",
         said: "is unsafe and requires unsafe",
     },
 ];

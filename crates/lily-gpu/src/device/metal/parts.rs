@@ -34,7 +34,7 @@ impl Default for Pace {
 
 impl Pace {
     /// The present factor.
-    fn factor(&self) -> f64 {
+    pub(super) fn factor(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
 

@@ -1,5 +1,6 @@
 //! Machine code of one pipeline on disk. Whatever goes wrong with it costs a compilation and nothing else.
 
+use crate::device::metal::numbers;
 use objc2::{rc::Retained, runtime::ProtocolObject};
 use objc2_foundation::{NSArray, NSString, NSURL};
 use objc2_metal::{
@@ -31,7 +32,7 @@ impl<'a> Archive<'a> {
         let path = self.path.as_deref().filter(|path| path.is_file())?;
         let found = self.open(Some(path)).and_then(|archive| {
             descriptor.setBinaryArchives(Some(&NSArray::from_retained_slice(&[archive])));
-            let only = MTLPipelineOption::FailOnBinaryArchiveMiss;
+            let only = MTLPipelineOption(numbers::ARCHIVED);
             let state = self
                 .device
                 .newComputePipelineStateWithDescriptor_options_reflection_error(descriptor, only, None);

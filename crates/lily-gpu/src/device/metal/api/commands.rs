@@ -1,15 +1,15 @@
-//! Command buffers: one encoder each, a fence from one to the next, a value of the shared event at the end.
+//! A queue's calls: one for each method of [`Calls`], of the encoders and of the event.
 
-use super::{Event, Prepared, compiler::Pipeline, foreign, memory};
+use super::{ResidencySet, compiler::Pipeline, foreign, memory, size};
 use crate::{
-    Buffer, GpuError, Kernel, Pass, Ticket,
+    Buffer, GpuError, Kernel,
     device::{
         metal::{
-            encode::{self, Encoder},
-            failure,
-            parts::{self, BUDGET, Pace},
-            progress::{Progress, Signal},
-            transfers::{Transfer, Transfers},
+            encode::Encoder,
+            numbers,
+            progress::Signal,
+            queue::{Blit, Calls, Ended, Fenced},
+            residency::Residency,
         },
         pending::Pending,
     },
@@ -21,200 +21,114 @@ use objc2::{
 };
 use objc2_foundation::NSRange;
 use objc2_metal::{
-    MTLBarrierScope, MTLBlitCommandEncoder, MTLCommandBuffer, MTLCommandBufferStatus, MTLCommandEncoder,
-    MTLCommandQueue, MTLComputeCommandEncoder, MTLDevice, MTLDispatchType, MTLFence, MTLResidencySet,
-    MTLSharedEvent, MTLSize,
+    MTLBarrierScope, MTLBlitCommandEncoder, MTLCommandBuffer, MTLCommandEncoder, MTLCommandQueue,
+    MTLComputeCommandEncoder, MTLDevice, MTLDispatchType, MTLFence, MTLSharedEvent,
 };
-use std::{any::Any, ptr::NonNull, sync::Arc, time::Duration};
+use std::{ops::Range, ptr::NonNull, sync::Arc, time::Duration};
 
-/// Command buffers that may be under way.
-const IN_FLIGHT: u64 = 2;
+/// A shared event: command buffers count it up, and threads wait for it.
+#[derive(Clone)]
+pub(super) struct Event(Retained<ProtocolObject<dyn MTLSharedEvent>>);
 
-/// The one queue of a device.
-pub(super) struct Queue {
+impl Signal for Event {
+    fn value(&self) -> u64 {
+        self.0.signaledValue()
+    }
+
+    fn set(&self, value: u64) {
+        self.0.setSignaledValue(value);
+    }
+
+    fn sleep(&self, value: u64, at_most: Duration) {
+        let milliseconds = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.0.waitUntilSignaledValue_timeoutMS(value, milliseconds);
+    }
+}
+
+/// The system's queue, with the one fence and the one event of it.
+pub(super) struct MetalCalls {
     queue: Retained<ProtocolObject<dyn MTLCommandQueue>>,
-    /// Every encoder but the first waits for it first, and updates it last.
     fence: Retained<ProtocolObject<dyn MTLFence>>,
     event: Event,
-    progress: Arc<Progress>,
-    committed: u64,
-    /// Not encoded yet.
-    transfers: Transfers,
+    residency: Option<Arc<Residency<ResidencySet>>>,
 }
 
-/// What a command buffer leaves for its completion handler.
-struct Committed {
-    label: String,
-    /// Expected GPU time, and what to correct when the true one is known.
-    expected: Duration,
-    paces: Vec<Arc<Pace>>,
-    /// Buffers and pipelines: the command buffer does not hold them itself.
-    _used: Box<dyn Any + Send>,
-}
-
-impl Queue {
-    pub(super) fn new(
-        device: &ProtocolObject<dyn MTLDevice>,
-        event: Event,
-        progress: Arc<Progress>,
-    ) -> Result<Self, GpuError> {
-        let missing =
-            |what: &str| GpuError::Device { call: format!("new {what}"), what: "refused".to_owned() };
+impl MetalCalls {
+    pub(super) fn new(device: &ProtocolObject<dyn MTLDevice>) -> Result<Self, GpuError> {
+        let queue = device.newCommandQueue().ok_or_else(|| refused("command queue"))?;
+        let residency = ResidencySet::new(device, &queue).map(|set| Arc::new(Residency::new(set)));
         Ok(Self {
-            queue: device.newCommandQueue().ok_or_else(|| missing("command queue"))?,
-            fence: device.newFence().ok_or_else(|| missing("fence"))?,
-            event,
-            progress,
-            committed: 0,
-            transfers: Transfers::default(),
+            queue,
+            fence: device.newFence().ok_or_else(|| refused("fence"))?,
+            event: Event(device.newSharedEvent().ok_or_else(|| refused("shared event"))?),
+            residency,
         })
     }
 
-    /// Makes a residency set part of everything that is run. Needs macOS 15, as the set does.
-    pub(super) fn add(&self, set: &ProtocolObject<dyn MTLResidencySet>) {
-        self.queue.addResidencySet(set);
-    }
-
-    /// Command buffers so far.
-    pub(super) fn committed(&self) -> u64 {
-        self.committed
-    }
-
-    /// Queues a transfer; those that do not depend on each other go together.
-    pub(super) fn transfer(&mut self, transfer: Transfer) -> Result<(), GpuError> {
-        if self.transfers.conflict(&transfer) {
-            self.flush()?;
-        }
-        self.transfers.push(transfer);
-        Ok(())
-    }
-
-    /// Commits the transfers that wait.
-    pub(super) fn flush(&mut self) -> Result<(), GpuError> {
-        let transfers = self.transfers.take();
-        if transfers.is_empty() {
-            return Ok(());
-        }
-        let committed = Committed {
-            label: "copies".to_owned(),
-            expected: Duration::ZERO,
-            paces: Vec::new(),
-            _used: Box::new(transfers.clone()),
-        };
-        let (fence, first) = (self.fence.clone(), self.committed == 0);
-        self.commit(committed, |buffer| {
-            let encoder = buffer.blitCommandEncoder().ok_or_else(|| refused("blit encoder"))?;
-            if !first {
-                encoder.waitForFence(&fence);
-            }
-            let copied = transfers.iter().try_for_each(|transfer| blit(&encoder, transfer));
-            encoder.updateFence(&fence);
-            encoder.endEncoding();
-            copied
-        })?;
-        Ok(())
-    }
-
-    /// Commits a recording in parts.
-    pub(super) fn run(&mut self, prepared: &Arc<Prepared>) -> Result<Ticket, GpuError> {
-        let dispatches = prepared.recording.dispatches();
-        let costs: Vec<f64> = prepared
-            .paces
-            .iter()
-            .zip(dispatches)
-            .map(|(pace, dispatch)| pace.nanoseconds(dispatch))
-            .collect();
-        for part in parts::parts(dispatches, BUDGET, &costs) {
-            let mut paces: Vec<Arc<Pace>> = Vec::new();
-            for pace in &prepared.paces[part.clone()] {
-                if !paces.iter().any(|known| Arc::ptr_eq(known, pace)) {
-                    paces.push(pace.clone());
-                }
-            }
-            let nanoseconds: f64 = costs[part.clone()].iter().sum();
-            let committed = Committed {
-                label: dispatches[part.start].label.to_string(),
-                expected: Duration::from_nanos(nanoseconds as u64),
-                paces,
-                _used: Box::new(prepared.clone()),
-            };
-            let (fence, first) = (self.fence.clone(), self.committed == 0);
-            let pass = prepared.pass;
-            self.commit(committed, |buffer| {
-                let kind =
-                    if pass == Pass::Serial { MTLDispatchType::Serial } else { MTLDispatchType::Concurrent };
-                let encoder = buffer
-                    .computeCommandEncoderWithDispatchType(kind)
-                    .ok_or_else(|| refused("compute encoder"))?;
-                if !first {
-                    encoder.waitForFence(&fence);
-                }
-                let encoded = encode::encode(&dispatches[part], pass, &mut Compute(&encoder));
-                encoder.updateFence(&fence);
-                encoder.endEncoding();
-                encoded
-            })?;
-        }
-        Ok(Ticket(self.committed))
-    }
-
-    /// Commits one command buffer with what `encode` puts into it.
-    fn commit(
-        &mut self,
-        committed: Committed,
-        encode: impl FnOnce(&ProtocolObject<dyn MTLCommandBuffer>) -> Result<(), GpuError>,
-    ) -> Result<(), GpuError> {
-        let value = self.committed + 1;
-        if value > IN_FLIGHT {
-            self.progress.wait(&self.event, value - IN_FLIGHT)?;
-        }
-        autoreleasepool(|_| {
-            let buffer = self
-                .queue
-                .commandBufferWithUnretainedReferences()
-                .ok_or_else(|| refused("command buffer"))?;
-            encode(&buffer)?;
-            buffer.encodeSignalEvent_value(ProtocolObject::from_ref(&*self.event.0), value);
-            let (progress, event) = (self.progress.clone(), self.event.clone());
-            let handler = RcBlock::new(move |buffer: NonNull<ProtocolObject<dyn MTLCommandBuffer>>| {
-                // SAFETY: Metal hands its handler the command buffer that has ended.
-                completed(unsafe { buffer.as_ref() }, value, &committed, &progress, &event);
-            });
-            // SAFETY: the block takes what a handler is given; everything that it holds may go to Metal's thread.
-            unsafe { buffer.addCompletedHandler(RcBlock::as_ptr(&handler)) };
-            buffer.commit();
-            Ok::<(), GpuError>(())
-        })?;
-        self.committed = value;
-        Ok(())
+    /// What keeps memory wired, where the system can.
+    pub(super) fn residency(&self) -> Option<&Arc<Residency<ResidencySet>>> {
+        self.residency.as_ref()
     }
 }
 
-/// Takes note of a command buffer that has ended.
-fn completed(
-    buffer: &ProtocolObject<dyn MTLCommandBuffer>,
-    value: u64,
-    committed: &Committed,
-    progress: &Progress,
-    event: &Event,
-) {
-    let took = Duration::try_from_secs_f64(buffer.GPUEndTime() - buffer.GPUStartTime()).unwrap_or_default();
-    let error = (buffer.status() == MTLCommandBufferStatus::Error).then(|| match buffer.error() {
-        Some(error) => {
-            let text = error.localizedDescription().to_string();
-            failure::command_buffer(&committed.label, error.code(), &text)
-        }
-        None => failure::command_buffer(&committed.label, 0, "nothing"),
-    });
-    let failed = error.is_some();
-    progress.complete(value, took, error);
-    if failed && event.value() < value {
-        // Its own signal may never come.
-        event.0.setSignaledValue(value);
+impl Calls for MetalCalls {
+    type Buffer = Retained<ProtocolObject<dyn MTLCommandBuffer>>;
+    type Event = Event;
+    type Compute = Open<dyn MTLComputeCommandEncoder>;
+    type Blit = Open<dyn MTLBlitCommandEncoder>;
+
+    fn pool<T>(work: impl FnOnce() -> T) -> T {
+        autoreleasepool(|_| work())
     }
-    if !failed && !committed.expected.is_zero() {
-        let ratio = took.as_secs_f64() / committed.expected.as_secs_f64();
-        committed.paces.iter().for_each(|pace| pace.correct(ratio));
+
+    fn begin(&self) -> Result<Self::Buffer, GpuError> {
+        self.queue.commandBufferWithUnretainedReferences().ok_or_else(|| refused("command buffer"))
+    }
+
+    fn compute(&self, buffer: &Self::Buffer, dispatch_type: usize) -> Result<Self::Compute, GpuError> {
+        let encoder = buffer.computeCommandEncoderWithDispatchType(MTLDispatchType(dispatch_type));
+        Ok(Open { encoder: encoder.ok_or_else(|| refused("compute encoder"))?, fence: self.fence.clone() })
+    }
+
+    fn blit(&self, buffer: &Self::Buffer) -> Result<Self::Blit, GpuError> {
+        let encoder = buffer.blitCommandEncoder();
+        Ok(Open { encoder: encoder.ok_or_else(|| refused("blit encoder"))?, fence: self.fence.clone() })
+    }
+
+    fn signal(&self, buffer: &Self::Buffer, value: u64) {
+        buffer.encodeSignalEvent_value(ProtocolObject::from_ref(&*self.event.0), value);
+    }
+
+    fn on_completed(&self, buffer: &Self::Buffer, handler: impl Fn(&Ended) + Send + 'static) {
+        let block = RcBlock::new(move |buffer: NonNull<ProtocolObject<dyn MTLCommandBuffer>>| {
+            // SAFETY: Metal hands its handler the command buffer that has ended.
+            handler(&ended(unsafe { buffer.as_ref() }));
+        });
+        // SAFETY: the block takes what a handler is given; everything that it holds may go to Metal's thread.
+        unsafe { buffer.addCompletedHandler(RcBlock::as_ptr(&block)) };
+    }
+
+    fn commit(&self, buffer: Self::Buffer) {
+        buffer.commit();
+    }
+
+    fn event(&self) -> &Event {
+        &self.event
+    }
+
+    fn working(&self) {
+        if let Some(residency) = &self.residency {
+            residency.worked();
+        }
+    }
+}
+
+/// What a command buffer says when it has ended.
+fn ended(buffer: &ProtocolObject<dyn MTLCommandBuffer>) -> Ended {
+    Ended {
+        status: buffer.status().0,
+        error: buffer.error().map(|error| (error.code(), error.localizedDescription().to_string())),
+        seconds: (buffer.GPUStartTime(), buffer.GPUEndTime()),
     }
 }
 
@@ -223,71 +137,96 @@ pub(super) fn pipeline(kernel: &Kernel) -> Result<Pipeline, GpuError> {
     kernel.raw::<Pending<Pipeline>>().ok_or_else(|| foreign(kernel.entry()))?.wait()
 }
 
-/// A compute encoder that is open.
-struct Compute<'a>(&'a ProtocolObject<dyn MTLComputeCommandEncoder>);
+/// An encoder that is open.
+pub(super) struct Open<E: ?Sized> {
+    encoder: Retained<ProtocolObject<E>>,
+    fence: Retained<ProtocolObject<dyn MTLFence>>,
+}
 
-impl Encoder for Compute<'_> {
+impl Fenced for Open<dyn MTLComputeCommandEncoder> {
+    fn wait(&mut self) {
+        self.encoder.waitForFence(&self.fence);
+    }
+
+    fn update(&mut self) {
+        self.encoder.updateFence(&self.fence);
+    }
+
+    fn end(self) {
+        self.encoder.endEncoding();
+    }
+}
+
+impl Fenced for Open<dyn MTLBlitCommandEncoder> {
+    fn wait(&mut self) {
+        self.encoder.waitForFence(&self.fence);
+    }
+
+    fn update(&mut self) {
+        self.encoder.updateFence(&self.fence);
+    }
+
+    fn end(self) {
+        self.encoder.endEncoding();
+    }
+}
+
+impl Encoder for Open<dyn MTLComputeCommandEncoder> {
     fn kernel(&mut self, kernel: &Kernel) -> Result<(), GpuError> {
-        self.0.setComputePipelineState(&pipeline(kernel)?.state);
+        self.encoder.setComputePipelineState(&pipeline(kernel)?.state);
         Ok(())
     }
 
     fn buffer(&mut self, slot: u32, buffer: &Buffer, offset: usize) -> Result<(), GpuError> {
-        let whole = buffer.whole();
-        let handle = memory(&whole)?.handle();
+        let handle = memory(buffer)?.handle();
         // SAFETY: the slot is below 31 and the offset inside the buffer; whoever encodes holds the buffer until the command
         // buffer has ended.
-        unsafe { self.0.setBuffer_offset_atIndex(Some(handle), offset, slot as usize) };
+        unsafe { self.encoder.setBuffer_offset_atIndex(Some(handle), offset, slot as usize) };
         Ok(())
     }
 
     fn offset(&mut self, slot: u32, offset: usize) {
         // SAFETY: the slot holds a buffer, and the offset is inside it.
-        unsafe { self.0.setBufferOffset_atIndex(offset, slot as usize) };
+        unsafe { self.encoder.setBufferOffset_atIndex(offset, slot as usize) };
     }
 
     fn bytes(&mut self, slot: u32, bytes: &[u8]) {
+        let start = NonNull::from(bytes).cast();
         // SAFETY: the bytes are copied before the call returns; they are not more than Metal takes.
-        unsafe { self.0.setBytes_length_atIndex(NonNull::from(bytes).cast(), bytes.len(), slot as usize) };
+        unsafe { self.encoder.setBytes_length_atIndex(start, bytes.len(), slot as usize) };
     }
 
     fn barrier(&mut self) {
-        self.0.memoryBarrierWithScope(MTLBarrierScope::Buffers);
+        self.encoder.memoryBarrierWithScope(MTLBarrierScope(numbers::BARRIER));
     }
 
     fn dispatch(&mut self, groups: [u32; 3], threads: u32) {
-        let [width, height, depth] = groups.map(|n| n as usize);
-        let threads = MTLSize { width: threads as usize, height: 1, depth: 1 };
-        self.0.dispatchThreadgroups_threadsPerThreadgroup(MTLSize { width, height, depth }, threads);
+        let (groups, threads) = (size(numbers::grid(groups)), size(numbers::threadgroup(threads)));
+        self.encoder.dispatchThreadgroups_threadsPerThreadgroup(groups, threads);
     }
 }
 
-/// Encodes one transfer.
-fn blit(encoder: &ProtocolObject<dyn MTLBlitCommandEncoder>, transfer: &Transfer) -> Result<(), GpuError> {
-    match transfer {
-        Transfer::Copy { from, to } => {
-            let bytes = from.bytes().min(to.bytes());
-            let (source, destination) = (memory(from)?.handle(), memory(to)?.handle());
-            // SAFETY: both views lie inside their buffers and have that many bytes; the command buffer's handler holds them.
-            unsafe {
-                encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
-                    source,
-                    from.offset(),
-                    destination,
-                    to.offset(),
-                    bytes,
-                );
-            }
-        }
-        Transfer::Zero(view) => {
-            encoder.fillBuffer_range_value(
-                memory(view)?.handle(),
-                NSRange::new(view.offset(), view.bytes()),
-                0,
+impl Blit for Open<dyn MTLBlitCommandEncoder> {
+    fn copy(&mut self, from: (&Buffer, usize), to: (&Buffer, usize), bytes: usize) -> Result<(), GpuError> {
+        let (source, destination) = (memory(from.0)?.handle(), memory(to.0)?.handle());
+        // SAFETY: both ranges lie inside their buffers; the command buffer's handler holds them.
+        unsafe {
+            self.encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
+                source,
+                from.1,
+                destination,
+                to.1,
+                bytes,
             );
         }
+        Ok(())
     }
-    Ok(())
+
+    fn zero(&mut self, buffer: &Buffer, range: Range<usize>) -> Result<(), GpuError> {
+        let handle = memory(buffer)?.handle();
+        self.encoder.fillBuffer_range_value(handle, NSRange::new(range.start, range.len()), 0);
+        Ok(())
+    }
 }
 
 fn refused(what: &str) -> GpuError {

@@ -1,12 +1,13 @@
 //! A kernel's text to a pipeline.
 
-use super::archive::Archive;
+use super::{archive::Archive, size};
 use crate::{
     GpuError,
     device::{
         cache::Cache,
         metal::{
             facts::{Facts, Language},
+            numbers,
             parts::Pace,
         },
     },
@@ -20,7 +21,7 @@ use objc2::{
 use objc2_foundation::{NSError, NSString};
 use objc2_metal::{
     MTLCompileOptions, MTLComputePipelineDescriptor, MTLComputePipelineState, MTLDevice, MTLFunction,
-    MTLLanguageVersion, MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode, MTLPipelineOption, MTLSize,
+    MTLLanguageVersion, MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode, MTLPipelineOption,
 };
 use std::{
     collections::HashMap,
@@ -102,13 +103,10 @@ impl Compiler {
         let language = Language::of(source);
         self.facts.check_language(language).map_err(wrong)?;
         let options = MTLCompileOptions::new();
-        options.setLanguageVersion(match language {
-            Language::V3_1 => MTLLanguageVersion::Version3_1,
-            Language::V4_0 => MTLLanguageVersion::Version4_0,
-        });
+        options.setLanguageVersion(MTLLanguageVersion(numbers::language(language)));
         if available!(macos = 15.0) {
-            options.setMathMode(MTLMathMode::Safe);
-            options.setMathFloatingPointFunctions(MTLMathFloatingPointFunctions::Precise);
+            options.setMathMode(MTLMathMode(numbers::SAFE));
+            options.setMathFloatingPointFunctions(MTLMathFloatingPointFunctions(numbers::PRECISE));
         } else {
             #[expect(deprecated, reason = "macOS 14 has no other way; it means safe and precise")]
             options.setFastMathEnabled(false);
@@ -129,8 +127,7 @@ impl Compiler {
         descriptor.setMaxTotalThreadsPerThreadgroup(wanted.threads as usize);
         if available!(macos = 26.0) {
             // Tensor operations want to know, and every dispatch has exactly so many.
-            let threads = MTLSize { width: wanted.threads as usize, height: 1, depth: 1 };
-            descriptor.setRequiredThreadsPerThreadgroup(threads);
+            descriptor.setRequiredThreadsPerThreadgroup(size(numbers::threadgroup(wanted.threads)));
         }
         descriptor
     }
@@ -139,7 +136,7 @@ impl Compiler {
         &self,
         descriptor: &MTLComputePipelineDescriptor,
     ) -> Result<Retained<ProtocolObject<dyn MTLComputePipelineState>>, Retained<NSError>> {
-        let none = MTLPipelineOption::None;
+        let none = MTLPipelineOption(numbers::COMPILED);
         self.device.newComputePipelineStateWithDescriptor_options_reflection_error(descriptor, none, None)
     }
 

@@ -4,14 +4,15 @@ mod archive;
 mod commands;
 mod compiler;
 mod memory;
+mod named;
 mod open;
 mod residency;
 
 use super::{
     facts::Facts,
     pages,
-    parts::Pace,
-    progress::{Progress, Signal},
+    queue::{self, Prepared},
+    residency::Residency,
     transfers::Transfer,
 };
 use crate::device::tensor_probe::probe;
@@ -19,19 +20,19 @@ use crate::{
     Buffer, Device, GpuError, Kernel, Limits, Pass, Program, Recording, Ticket, View,
     device::pending::Pending,
 };
-use commands::Queue;
+use commands::MetalCalls;
 use compiler::{Compiler, Pipeline};
 use lily_checkpoint::Bytes;
 use lily_kernels::{MetalTier, Platform, Specialisation, metal_tier::MetalChoice};
 use memory::Memory;
 use objc2::{rc::Retained, runtime::ProtocolObject};
-use objc2_metal::{MTLDevice, MTLSharedEvent};
+use objc2_metal::{MTLDevice, MTLSize};
 use rayon::prelude::*;
-use residency::Residency;
+use residency::ResidencySet;
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -49,12 +50,10 @@ pub struct MetalOptions {
 
 /// The GPU of an Apple silicon machine.
 pub struct MetalDevice {
-    queue: Mutex<Queue>,
-    progress: Arc<Progress>,
-    event: Event,
+    queue: queue::Queue<MetalCalls>,
     kernels: Mutex<HashMap<String, Pending<Pipeline>>>,
     compiler: Arc<Compiler>,
-    residency: Option<Arc<Residency>>,
+    residency: Option<Arc<Residency<ResidencySet>>>,
     facts: Arc<Facts>,
     /// The family, as `apple8`.
     architecture: String,
@@ -63,28 +62,8 @@ pub struct MetalDevice {
     device: Retained<ProtocolObject<dyn MTLDevice>>,
 }
 
-/// A shared event: command buffers count it up, and threads wait for it.
-#[derive(Clone)]
-struct Event(Retained<ProtocolObject<dyn MTLSharedEvent>>);
-
-impl Signal for Event {
-    fn value(&self) -> u64 {
-        self.0.signaledValue()
-    }
-
-    fn sleep(&self, value: u64, at_most: Duration) {
-        let milliseconds = u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX).max(1);
-        self.0.waitUntilSignaledValue_timeoutMS(value, milliseconds);
-    }
-}
-
-/// A recording that is ready to be encoded.
-struct Prepared {
-    recording: Recording,
-    pass: Pass,
-    /// Of the kernel of each dispatch.
-    paces: Vec<Arc<Pace>>,
-}
+/// Nothing is under way: the host may touch the contents of buffers.
+type Settled<'a> = queue::Settled<'a, MetalCalls>;
 
 impl MetalDevice {
     /// Opens the system's default device.
@@ -101,18 +80,12 @@ impl MetalDevice {
                 facts.name
             );
         }
-        let missing =
-            |what: &str| GpuError::Device { call: format!("new {what}"), what: "refused".to_owned() };
-        let event = Event(device.newSharedEvent().ok_or_else(|| missing("shared event"))?);
-        let progress = Arc::<Progress>::default();
-        let queue = Queue::new(&device, event.clone(), progress.clone())?;
-        let residency = Residency::new(&device, &queue);
+        let calls = MetalCalls::new(&device)?;
+        let residency = calls.residency().cloned();
         let compiler = Arc::new(Compiler::new(device.clone(), facts.clone(), options.cache.clone()));
         let mut machine = facts.machine();
         let mut metal = Self {
-            queue: Mutex::new(queue),
-            progress,
-            event,
+            queue: queue::Queue::new(calls),
             kernels: Mutex::default(),
             compiler,
             residency,
@@ -129,37 +102,10 @@ impl MetalDevice {
         Ok(metal)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The queue with nothing under way.
-    fn settled(&self) -> Result<MutexGuard<'_, Queue>, GpuError> {
-        let mut queue = self.queue();
-        queue.flush()?;
-        self.progress.wait(&self.event, queue.committed())?;
-        Ok(queue)
-    }
-
-    fn transfer(&self, transfer: Transfer) -> Result<(), GpuError> {
-        self.queue().transfer(transfer)
-    }
-
     fn prepared(recording: &Recording, pass: Pass) -> Result<Prepared, GpuError> {
         let pace = |dispatch: &crate::Dispatch| Ok(commands::pipeline(&dispatch.kernel)?.pace);
         let paces = recording.dispatches().iter().map(pace).collect::<Result<_, GpuError>>()?;
         Ok(Prepared { recording: recording.clone(), pass, paces })
-    }
-
-    /// Commits a recording in as many command buffers as it takes.
-    fn commit(&self, prepared: &Arc<Prepared>) -> Result<Ticket, GpuError> {
-        self.progress.check()?;
-        let mut queue = self.queue();
-        queue.flush()?;
-        if let Some(residency) = &self.residency {
-            residency.worked();
-        }
-        queue.run(prepared)
     }
 
     fn made(&self, memory: Memory, bytes: usize, label: &str) -> Buffer {
@@ -200,7 +146,6 @@ impl Device for MetalDevice {
 
     fn allocate_shared(&self, bytes: usize, label: &str) -> Result<Buffer, GpuError> {
         let memory = Memory::new(&self.device, self.residency.clone(), bytes, label, self.facts.max_buffer)?;
-        memory.write(0, &vec![0; bytes]);
         Ok(self.made(memory.shared(), bytes, label))
     }
 
@@ -223,17 +168,15 @@ impl Device for MetalDevice {
 
     fn upload(&self, to: &View, bytes: &[u8]) -> Result<(), GpuError> {
         let to = to.slice(0, bytes.len());
-        let memory = memory(&to)?;
-        let _nothing_runs = self.settled()?;
-        memory.write(to.offset(), bytes);
+        memory(to.buffer())?.write(to.offset(), bytes, &mut self.queue.settled()?);
         Ok(())
     }
 
     fn load(&self, to: &View, bytes: &Bytes) -> Result<(), GpuError> {
         let to = to.slice(0, bytes.len());
-        let memory = memory(&to)?;
-        let mut queue = self.settled()?;
-        let out = memory.bytes_mut(to.range(), &mut queue);
+        let memory = memory(to.buffer())?;
+        let mut settled = self.queue.settled()?;
+        let out = memory.bytes_mut(to.range(), &mut settled);
         out.par_chunks_mut(PIECE).enumerate().try_for_each(|(at, piece)| {
             let from = at * PIECE..at * PIECE + piece.len();
             bytes.slice(from).copy_to(piece).map_err(|error| GpuError::Device {
@@ -245,31 +188,27 @@ impl Device for MetalDevice {
 
     fn download(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
         let from = from.slice(0, out.len());
-        let memory = memory(&from)?;
-        let _nothing_runs = self.settled()?;
-        memory.read(from.offset(), out);
+        memory(from.buffer())?.read(from.offset(), out, &mut self.queue.settled()?);
         Ok(())
     }
 
     fn peek(&self, from: &View, out: &mut [u8]) -> Result<(), GpuError> {
         let from = from.slice(0, out.len());
-        let memory = memory(&from)?;
-        if !memory.is_shared() {
+        if !memory(from.buffer())?.peek(from.offset(), out) {
             return Err(GpuError::Device {
                 call: format!("reading {}", from.buffer().label()),
                 what: "it is not shared with the host".to_owned(),
             });
         }
-        memory.read(from.offset(), out);
         Ok(())
     }
 
     fn copy(&self, from: &View, to: &View) -> Result<(), GpuError> {
-        self.transfer(Transfer::Copy { from: from.clone(), to: to.clone() })
+        self.queue.transfer(Transfer::Copy { from: from.clone(), to: to.clone() })
     }
 
     fn zero(&self, view: &View) -> Result<(), GpuError> {
-        self.transfer(Transfer::Zero(view.clone()))
+        self.queue.transfer(Transfer::Zero(view.clone()))
     }
 
     fn compile(&self, specialisation: &Specialisation, entry: &str) -> Result<Kernel, GpuError> {
@@ -288,7 +227,7 @@ impl Device for MetalDevice {
     }
 
     fn run(&self, recording: &Recording, pass: Pass) -> Result<Ticket, GpuError> {
-        self.commit(&Arc::new(Self::prepared(recording, pass)?))
+        self.queue.run(&Arc::new(Self::prepared(recording, pass)?))
     }
 
     fn prepare(&self, recording: &Recording, pass: Pass) -> Result<Program, GpuError> {
@@ -296,31 +235,28 @@ impl Device for MetalDevice {
     }
 
     fn submit(&self, program: &Program) -> Result<Ticket, GpuError> {
-        self.commit(program.raw::<Arc<Prepared>>().ok_or_else(|| foreign("a program"))?)
+        self.queue.run(program.raw::<Arc<Prepared>>().ok_or_else(|| foreign("a program"))?)
     }
 
     fn wait(&self, ticket: Ticket) -> Result<(), GpuError> {
-        self.queue().flush()?;
-        self.progress.wait(&self.event, ticket.0)
+        self.queue.wait(ticket)
     }
 
     fn is_done(&self, ticket: Ticket) -> Result<bool, GpuError> {
-        self.progress.check()?;
-        Ok(self.progress.is_done(&self.event, ticket.0))
+        self.queue.is_done(ticket)
     }
 
     fn busy(&self) -> Option<Duration> {
-        Some(self.progress.gpu_time())
+        Some(self.queue.gpu_time())
     }
 
     fn profile(&self, recording: &Recording) -> Result<Option<Vec<Duration>>, GpuError> {
         let mut times = Vec::with_capacity(recording.dispatches().len());
-        drop(self.settled()?);
+        drop(self.queue.settled()?);
         for step in recording.steps() {
-            let before = self.progress.gpu_time();
-            let ticket = self.run(&step, Pass::Serial)?;
-            self.progress.wait_reported(ticket.0)?;
-            times.push(self.progress.gpu_time().saturating_sub(before));
+            let before = self.queue.gpu_time();
+            self.wait(self.run(&step, Pass::Serial)?)?;
+            times.push(self.queue.gpu_time().saturating_sub(before));
         }
         Ok(Some(times))
     }
@@ -329,14 +265,19 @@ impl Device for MetalDevice {
 impl Drop for MetalDevice {
     fn drop(&mut self) {
         // Buffers and kernels may go next: nothing must still use them.
-        if let Err(error) = self.settled() {
+        if let Err(error) = self.queue.drain() {
             tracing::debug!("{error}");
         }
     }
 }
 
-fn memory(view: &View) -> Result<&Memory, GpuError> {
-    view.buffer().raw().ok_or_else(|| foreign(view.buffer().label()))
+fn memory(buffer: &Buffer) -> Result<&Memory, GpuError> {
+    buffer.raw().ok_or_else(|| foreign(buffer.label()))
+}
+
+/// Width, height and depth.
+const fn size([width, height, depth]: [usize; 3]) -> MTLSize {
+    MTLSize { width, height, depth }
 }
 
 fn foreign(label: &str) -> GpuError {

@@ -2,7 +2,10 @@
 
 use crate::{
     GpuError,
-    device::metal::facts::{Facts, Os},
+    device::metal::{
+        facts::{Facts, Os},
+        numbers,
+    },
 };
 use objc2::{available, rc::Retained, runtime::ProtocolObject};
 use objc2_foundation::NSProcessInfo;
@@ -28,8 +31,7 @@ pub(super) fn device() -> Result<Retained<ProtocolObject<dyn MTLDevice>>, GpuErr
 pub(super) fn facts(device: &ProtocolObject<dyn MTLDevice>) -> Facts {
     let system = NSProcessInfo::processInfo();
     let version = system.operatingSystemVersion();
-    // An `apple11` has no name in the bindings: its number follows the others.
-    let family = (1..=11_u32).rev().find(|&n| device.supportsFamily(MTLGPUFamily(1000 + n as isize)));
+    let supports = |family: isize| device.supportsFamily(MTLGPUFamily(family));
     let threads = device.maxThreadsPerThreadgroup().width;
     let word = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
     Facts {
@@ -39,9 +41,9 @@ pub(super) fn facts(device: &ProtocolObject<dyn MTLDevice>) -> Facts {
         } else {
             String::new()
         },
-        family: family.unwrap_or(0),
-        metal3: device.supportsFamily(MTLGPUFamily::Metal3),
-        metal4: device.supportsFamily(MTLGPUFamily::Metal4),
+        family: numbers::newest_family(supports),
+        metal3: supports(numbers::METAL_3),
+        metal4: supports(numbers::METAL_4),
         os: Os::new(version.majorVersion, version.minorVersion),
         os_text: system.operatingSystemVersionString().to_string(),
         unified: device.hasUnifiedMemory(),
