@@ -71,7 +71,7 @@ fn tell(folder: &str, target: Option<&str>) -> Outcome {
     for one in [None].into_iter().chain(Optimisation::ALL.map(Some)) {
         plans.set_switches(one.map_or_else(Switches::default, |one| Switches::without(&[one])));
         for plan in plans.all()? {
-            for fault in checker.check_recording(&plan.recording) {
+            for fault in checker.check_plan(&plan) {
                 println!("without {one:?}, {}: {fault}", plan.name);
                 found += 1;
             }

@@ -22,7 +22,7 @@ fn nano() -> Checkpoint {
 fn check(what: &str, plans: &Plans, checker: &Checker) {
     let (mut launches, all) = (0, plans.all().expect("recorded"));
     for plan in &all {
-        let faults = checker.check_recording(&plan.recording);
+        let faults = checker.check_plan(plan);
         let first: Vec<String> = faults.iter().take(5).map(ToString::to_string).collect();
         assert!(faults.is_empty(), "{what}, {}: {} faults\n{}", plan.name, faults.len(), first.join("\n"));
         launches += plan.recording.dispatches().len();

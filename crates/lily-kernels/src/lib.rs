@@ -34,6 +34,6 @@ pub use error::KernelError;
 pub use metal_tier::MetalTier;
 pub use overrides::{OVERRIDES, Override};
 pub use rotary_table::rotary_table;
-pub use signature::{Access, Binding, Extent, Params, Reach, ScalarType, Signature, entries};
+pub use signature::{Access, Binding, Extent, Grid, Launch, Params, Reach, ScalarType, Signature, entries};
 pub use source::Platform;
 pub use specialisation::Specialisation;

@@ -29,20 +29,22 @@ impl Access {
 
 /// What a launch may touch: as its kernel's text says, within what is bound; nothing of arguments that it leaves alone.
 pub(super) fn accesses(dispatch: &Dispatch) -> impl Iterator<Item = Access> + '_ {
-    let bindings = &dispatch.kernel.signature().bindings;
-    dispatch.bindings.iter().enumerate().filter_map(move |(at, bound)| {
-        let (view, binding) = (&bound.view, bindings.get(at));
-        let reach = binding.and_then(|binding| binding.bytes(&dispatch.params, dispatch.groups));
-        let bytes = reach.map_or(view.bytes(), |reach| {
-            usize::try_from(reach).map_or(view.bytes(), |r| r.min(view.bytes()))
-        });
-        let name = binding.map_or("?", |binding| binding.name.as_str());
-        (bytes > 0).then(|| Access {
-            buffer: view.buffer().id(),
-            range: view.offset()..view.offset() + bytes,
-            writes: bound.writes(),
-            what: format!("`{name}` ({})", view.buffer().label()),
-        })
+    (0..dispatch.bindings.len()).filter_map(|at| access(dispatch, at))
+}
+
+/// The same of one argument.
+pub(super) fn access(dispatch: &Dispatch, at: usize) -> Option<Access> {
+    let bound = dispatch.bindings.get(at)?;
+    let (view, binding) = (&bound.view, dispatch.kernel.signature().bindings.get(at));
+    let reach = binding.and_then(|binding| binding.bytes(&dispatch.params, dispatch.groups));
+    let bytes = reach
+        .map_or(view.bytes(), |reach| usize::try_from(reach).map_or(view.bytes(), |r| r.min(view.bytes())));
+    let name = binding.map_or("?", |binding| binding.name.as_str());
+    (bytes > 0).then(|| Access {
+        buffer: view.buffer().id(),
+        range: view.offset()..view.offset() + bytes,
+        writes: bound.writes(),
+        what: format!("`{name}` ({})", view.buffer().label()),
     })
 }
 

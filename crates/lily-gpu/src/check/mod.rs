@@ -5,6 +5,8 @@
 //!
 //! - every buffer argument stands at the index of the kernel's signature, once, and is as long and as aligned as the
 //!   kernel's text says that this launch needs (`// touches` lines, which the emulator holds every kernel to);
+//! - the grid is the one that the kernel's text says (`// grid` lines, to which kernel tests are held), and parameters,
+//!   constants and buffers fit each other as those lines say;
 //! - whatever two launches have in common is ordered by a barrier if one of them writes it, in program order; and no
 //!   barrier stands where nothing needs it. Nothing of this is taken from the recorder's levels;
 //! - threads, threadgroup memory, parameters and arguments are within the limits of the target's family;
@@ -12,13 +14,19 @@
 
 mod apple;
 mod bindings;
+mod flow;
+mod grid;
 mod hazards;
 mod limits;
+mod parts;
 mod plans;
+mod ranges;
+mod roles;
 
 pub use apple::{AppleFamily, AppleGpu};
 pub use hazards::Access;
 pub use limits::Rules;
+pub use parts::{Kind, Part};
 pub use plans::{Plan, Plans};
 
 use crate::{Command, Recording};
@@ -43,6 +51,22 @@ pub enum FaultKind {
     Undersized,
     /// An argument's offset is not at a multiple that the kernel's accesses need.
     Misaligned,
+    /// Another grid than the kernel's text says.
+    Grid,
+    /// Parameters, constants and buffers do not fit each other as the kernel's text says.
+    Condition,
+    /// An argument is bound to a weight, a state or part of a projection that it is not for.
+    Role,
+    /// A launch is bound to two layers' weights or states, or to those of a layer before the last launch's.
+    Layer,
+    /// A weight that no launch reads, or a state that none reads or none writes.
+    Unused,
+    /// What a launch reads was not written before.
+    Unwritten,
+    /// A launch writes where a result lies that no launch has read.
+    Lost,
+    /// More is bound for a result than the launch writes.
+    Overlong,
     /// A weight would be written.
     WritesWeights,
     /// More threads in a threadgroup than the target has, or none.
@@ -59,7 +83,7 @@ pub enum FaultKind {
     BufferLength,
     /// A kernel that is not written for the target.
     Foreign,
-    /// The kernel's text does not say what it touches.
+    /// The kernel's text does not say what it touches, or over which grid it is launched.
     Undeclared,
 }
 
@@ -106,10 +130,15 @@ impl Checker {
 
     /// Everything that is wrong with what an encoder is told.
     pub fn check(&self, commands: &[Command<'_>]) -> Vec<Fault> {
+        self.check_for(commands, None)
+    }
+
+    fn check_for(&self, commands: &[Command<'_>], context: Option<usize>) -> Vec<Fault> {
         let mut faults = Vec::new();
         for command in commands {
             if let Command::Dispatch(dispatch) = command {
                 bindings::check(dispatch, &self.read_only, &mut faults);
+                grid::check(dispatch, context, &mut faults);
                 limits::check(dispatch, &self.rules, &mut faults);
             }
         }
@@ -121,6 +150,22 @@ impl Checker {
     pub fn check_recording(&self, recording: &Recording) -> Vec<Fault> {
         let mut faults = self.check(&recording.commands());
         hazards::check_edges(recording.dispatches(), &mut faults);
+        faults
+    }
+
+    /// The same for a plan, which knows what it is for: the positions that it serves, the weights and states to which its
+    /// launches are to be bound, and what is there before them.
+    pub fn check_plan(&self, plan: &Plan) -> Vec<Fault> {
+        let mut faults = self.check_for(&plan.recording.commands(), plan.context);
+        hazards::check_edges(plan.recording.dispatches(), &mut faults);
+        let mut dispatches: Vec<&crate::Dispatch> = plan.recording.dispatches().iter().collect();
+        dispatches.sort_by_key(|dispatch| dispatch.place);
+        let parts = parts::Parts::new(plan.parts.clone());
+        roles::check(&dispatches, &parts, &mut faults);
+        let parts = plan.parts.iter().map(|part| part.view.clone());
+        let given: Vec<crate::View> = parts.chain(plan.given.iter().cloned()).collect();
+        flow::check(&dispatches, &given, &mut faults);
+        dispatches.iter().for_each(|dispatch| flow::check_lengths(dispatch, &mut faults));
         faults
     }
 }

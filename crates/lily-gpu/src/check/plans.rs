@@ -1,5 +1,6 @@
 //! Whole plans of a model, recorded without running them.
 
+use super::parts::{self, Part};
 use crate::{
     Device, GpuError, GpuModel, Recorder, Recording, StateBuffers, Switches, View,
     plan::{
@@ -7,7 +8,7 @@ use crate::{
         decode::{self, DecodeTemporaries},
         prefill::{self, Chunk, PrefillTemporaries},
     },
-    weights::{MatrixGroup, MatrixView, MixerWeights, WeightPlan, Weights},
+    weights::WeightPlan,
 };
 use lily_checkpoint::Checkpoint;
 use std::{collections::BTreeSet, sync::Arc};
@@ -17,6 +18,12 @@ use std::{collections::BTreeSet, sync::Arc};
 pub struct Plan {
     /// What it is, in words.
     pub name: String,
+    /// A step's: positions that it serves, the new one included.
+    pub context: Option<usize>,
+    /// Weights and states that its launches are bound to, all of the model.
+    pub parts: Vec<Part>,
+    /// What the host has written before them.
+    pub given: Vec<View>,
     /// The launches.
     pub recording: Recording,
 }
@@ -70,7 +77,7 @@ impl Plans {
 
     /// Ids of the buffers that hold weights.
     pub fn weight_buffers(&self) -> BTreeSet<u64> {
-        weight_views(&self.model.weights).iter().map(|view| view.buffer().id()).collect()
+        parts::of_weights(&self.model.weights).iter().map(|part| part.view.buffer().id()).collect()
     }
 
     /// A token in a context of `context` positions, its own included: all layers, the head, the choice of the next.
@@ -83,7 +90,10 @@ impl Plans {
         decode::record_step(&mut recorder, &self.model, &state, &self.decode, context)?;
         choice::record(&mut recorder, &self.model, &state, &self.decode, &self.choice)?;
         let name = format!("a token in a context of {context}");
-        Ok(Plan { name, recording: recorder.finish()? })
+        let mut given = self.choice.given();
+        given.push(state.step.clone());
+        let (parts, recording) = (self.parts(&state), recorder.finish()?);
+        Ok(Plan { name, context: Some(decode::bucket(context)), parts, given, recording })
     }
 
     /// A chunk of `rows` tokens after `position` others, and the logits of its last.
@@ -97,7 +107,9 @@ impl Plans {
         prefill::record_chunk(&mut recorder, &self.model, &state, &self.prefill, chunk)?;
         prefill::record_logits(&mut recorder, &self.model, &self.prefill, rows - 1..rows)?;
         let name = format!("{rows} tokens after {position}");
-        Ok(Plan { name, recording: recorder.finish()? })
+        let given = vec![self.prefill.tokens.slice(0, 4 * rows)];
+        let (parts, recording) = (self.parts(&state), recorder.finish()?);
+        Ok(Plan { name, context: None, parts, given, recording })
     }
 
     /// The chunks of a prompt of `rows` tokens after `position` others.
@@ -129,43 +141,15 @@ impl Plans {
         steps.chain(chunks).collect()
     }
 
+    fn parts(&self, state: &StateBuffers) -> Vec<Part> {
+        let mut parts = parts::of_weights(&self.model.weights);
+        parts.extend(parts::of_state(state));
+        parts
+    }
+
     fn state(&self, positions: usize) -> Result<StateBuffers, GpuError> {
         let config = &self.model.config;
         let capacity = StateBuffers::capacity_for(positions, config.max_position_embeddings);
         StateBuffers::new(&*self.model.device, config, capacity)
     }
-}
-
-fn weight_views(weights: &Weights) -> Vec<View> {
-    fn matrix(views: &mut Vec<View>, matrix: &MatrixView) {
-        views.extend([matrix.codes.clone(), matrix.scales.clone(), matrix.biases.clone()]);
-    }
-    fn group(views: &mut Vec<View>, group: &MatrixGroup) {
-        group.segments.iter().for_each(|(_, part)| matrix(views, part));
-    }
-    let mut views = vec![weights.norm.clone(), weights.rotary.clone()];
-    matrix(&mut views, &weights.embed_tokens);
-    matrix(&mut views, &weights.lm_head);
-    for layer in &weights.layers {
-        views.extend([layer.input_norm.clone(), layer.post_norm.clone()]);
-        match &layer.mixer {
-            MixerWeights::Gdn(gdn) => {
-                group(&mut views, &gdn.in_proj);
-                matrix(&mut views, &gdn.out_proj);
-                views.extend([&gdn.conv, &gdn.a_log, &gdn.dt_bias, &gdn.norm].map(View::clone));
-            }
-            MixerWeights::Attention(attention) => {
-                group(&mut views, &attention.in_proj);
-                matrix(&mut views, &attention.out_proj);
-                views.extend([&attention.q_norm, &attention.k_norm].map(View::clone));
-            }
-        }
-        let moe = &layer.moe;
-        group(&mut views, &moe.router);
-        group(&mut views, &moe.shared_in);
-        for part in [&moe.shared_down, &moe.experts.gate, &moe.experts.up, &moe.experts.down] {
-            matrix(&mut views, part);
-        }
-    }
-    views
 }

@@ -178,6 +178,74 @@ fn writes_of_weights_and_of_what_is_read() {
     assert_eq!(apart, []);
 }
 
+#[test]
+fn another_grid() {
+    let right = Right::new();
+    for groups in [[2, 1, 1], [1, 2, 1], [1, 1, 3]] {
+        assert_eq!(right.edited(|dispatch| dispatch.groups = groups), [FaultKind::Grid], "{groups:?}");
+    }
+    // A stride belongs to kernels that sweep.
+    let stride = right.edited(|dispatch| dispatch.params[4..8].copy_from_slice(&256_u32.to_le_bytes()));
+    assert_eq!(stride, [FaultKind::Condition]);
+}
+
+/// Attention of a step over a cache of 1024 positions: its blocks reach the context that the plan is for, and the joining
+/// launch takes all of them.
+#[test]
+fn a_context_that_is_not_reached() {
+    let heads = [("HEADS", 16), ("KV_HEADS", 2)];
+    let blocks = kernel("attention_step", &heads, "attention_step");
+    let combine = kernel("attention_combine", &heads[..1], "attention_combine");
+    let launch = |context, groups: [u32; 3], capacity: u32| {
+        let mut dispatch = alone(&blocks, groups);
+        for bound in &mut dispatch.bindings[7..9] {
+            bound.view = bound.view.slice(0, 2 * 1024 * 256 * 2);
+        }
+        dispatch.params[..4].copy_from_slice(&capacity.to_le_bytes());
+        let mut faults = Vec::new();
+        grid::check(&dispatch, context, &mut faults);
+        kinds(&faults)
+    };
+    assert_eq!(launch(Some(700), [3, 2, 1], 1024), []);
+    assert_eq!(launch(Some(768), [3, 2, 1], 1024), []);
+    assert_eq!(launch(Some(769), [3, 2, 1], 1024), [FaultKind::Grid], "a block too few");
+    assert_eq!(launch(Some(512), [3, 2, 1], 1024), [FaultKind::Grid], "a block too many");
+    assert_eq!(launch(None, [3, 2, 1], 1024), [], "for any context");
+    assert_eq!(launch(None, [3, 3, 1], 1024), [FaultKind::Grid], "a head too many");
+    assert_eq!(launch(None, [3, 2, 1], 768), [FaultKind::Condition], "the context for the capacity");
+    let launch = |groups, count: u32| {
+        let mut dispatch = alone(&combine, groups);
+        dispatch.params[4..8].copy_from_slice(&count.to_le_bytes());
+        let mut faults = Vec::new();
+        grid::check(&dispatch, Some(768), &mut faults);
+        kinds(&faults)
+    };
+    assert_eq!(launch([16, 4, 1], 3), []);
+    assert_eq!(launch([16, 3, 1], 3), [FaultKind::Grid]);
+    assert_eq!(launch([16, 5, 1], 3), [FaultKind::Grid]);
+    assert_eq!(launch([16, 4, 1], 2), [FaultKind::Condition]);
+}
+
+/// A chunk's attention: its last block of rows, and how far apart the heads of the cache lie.
+#[test]
+fn rows_of_a_chunk() {
+    let heads = [("HEADS", 16), ("KV_HEADS", 2), ("HEAD", 256)];
+    let attention = kernel("attention_rows", &heads, "attention_rows");
+    let launch = |groups, kv_head: u32| {
+        let mut dispatch = alone(&attention, groups);
+        for bound in &mut dispatch.bindings[1..3] {
+            bound.view = bound.view.slice(0, 2 * 1024 * 256 * 2);
+        }
+        dispatch.params = [70, 9216, 30, kv_head, 256, 0].map(u32::to_le_bytes).concat();
+        let mut faults = Vec::new();
+        grid::check(&dispatch, None, &mut faults);
+        kinds(&faults)
+    };
+    assert_eq!(launch([3, 16, 1], 1024 * 256), []);
+    assert_eq!(launch([2, 16, 1], 1024 * 256), [FaultKind::Grid]);
+    assert_eq!(launch([3, 16, 1], 100 * 256), [FaultKind::Condition]);
+}
+
 /// A launch of a kernel that is bound to buffers as long as wanted.
 fn alone(kernel: &Kernel, groups: [u32; 3]) -> Dispatch {
     let signature = kernel.signature();
@@ -202,42 +270,51 @@ fn alone(kernel: &Kernel, groups: [u32; 3]) -> Dispatch {
     }
 }
 
+/// One tile of a product.
+fn product(file: &str, constants: &[(&str, i64)]) -> Dispatch {
+    let mut dispatch = alone(&kernel(file, constants, "gemv"), [1, 1, 1]);
+    let stride = if file == "gemv_tensor" { 16 } else { 0 };
+    dispatch.params = [1, stride].map(u32::to_le_bytes).concat();
+    dispatch
+}
+
 fn faults_of(dispatch: &Dispatch, rules: Rules) -> Vec<FaultKind> {
     kinds(&Checker::new(rules).check(&[Command::Dispatch(dispatch)]))
 }
 
 #[test]
 fn what_the_family_does_not_have() {
-    let right = kernel("gemv", &[("K", 2048), ("SIMDGROUPS", 16), ("SPLIT", 2)], "gemv");
-    assert_eq!(faults_of(&alone(&right, [1, 1, 1]), rules()), []);
+    let right = product("gemv", &[("K", 2048), ("SIMDGROUPS", 16), ("SPLIT", 2)]);
+    assert_eq!(faults_of(&right, rules()), []);
     let fewer = Rules { limits: crate::Limits { threads: 448, ..rules().limits }, ..rules() };
-    assert_eq!(faults_of(&alone(&right, [1, 1, 1]), fewer), [FaultKind::Threads]);
-    assert_eq!(faults_of(&alone(&right, [1, 0, 1]), rules()), [FaultKind::Threads]);
+    assert_eq!(faults_of(&right, fewer), [FaultKind::Threads]);
+    let none = Dispatch { groups: [1, 0, 1], ..right.clone() };
+    assert_eq!(faults_of(&none, rules()), [FaultKind::Grid, FaultKind::Threads]);
 
     // 16 simdgroups that share rows of 8192 four by four: 36,864 bytes of the row alone.
-    let large = kernel("gemv", &[("K", 8192), ("SIMDGROUPS", 16), ("SPLIT", 4)], "gemv");
-    assert_eq!(faults_of(&alone(&large, [1, 1, 1]), rules()), [FaultKind::ThreadgroupMemory]);
+    let large = product("gemv", &[("K", 8192), ("SIMDGROUPS", 16), ("SPLIT", 4)]);
+    assert_eq!(faults_of(&large, rules()), [FaultKind::ThreadgroupMemory]);
 
-    let mut long = alone(&right, [1, 1, 1]);
-    long.params = vec![0; 4100];
+    let mut long = right.clone();
+    long.params.resize(4100, 0);
     assert_eq!(faults_of(&long, rules()), [FaultKind::Parameters]);
 
-    let mut endless = alone(&right, [1, 1, 1]);
+    let mut endless = right.clone();
     endless.operations = rules().operations.unwrap();
     assert_eq!(faults_of(&endless, rules()), []);
     endless.operations += 1;
     assert_eq!(faults_of(&endless, rules()), [FaultKind::Operations]);
 
     let few = Rules { arguments: 5, ..rules() };
-    assert_eq!(faults_of(&alone(&right, [1, 1, 1]), few), [FaultKind::Arguments]);
+    assert_eq!(faults_of(&right, few), [FaultKind::Arguments]);
     let short = Rules { limits: crate::Limits { buffer: 1 << 20, ..rules().limits }, ..rules() };
-    assert_eq!(faults_of(&alone(&right, [1, 1, 1]), short), [FaultKind::BufferLength]);
+    assert_eq!(faults_of(&right, short), [FaultKind::BufferLength]);
 
-    let foreign = kernel("gemv_tensor", &[("K", 2048)], "gemv");
-    let found = faults_of(&alone(&foreign, [1, 1, 1]), rules());
+    let foreign = product("gemv_tensor", &[("K", 2048)]);
+    let found = faults_of(&foreign, rules());
     assert_eq!(found, [FaultKind::ThreadgroupMemory, FaultKind::Foreign]);
     let cuda = Rules { platform: lily_kernels::Platform::Cuda, ..rules() };
-    assert_eq!(faults_of(&alone(&foreign, [1, 1, 1]), cuda), []);
+    assert_eq!(faults_of(&foreign, cuda), []);
     let foreign = kernel("gemm_tensor", &[("K", 2048)], "gemm");
     let mut one_row = alone(&foreign, [1, 1, 1]);
     one_row.params = [1_u32, 64, 2048, 64, 0].map(u32::to_le_bytes).concat();
@@ -249,8 +326,11 @@ fn what_the_family_does_not_have() {
 fn a_text_that_does_not_say() {
     let gemv = Specialisation::named("gemv", &[("K", 64)]).unwrap();
     let (_, text) = gemv.parts().pop().unwrap();
-    let silent = gemv.with_text(&text.replace("// touches", "//"));
-    let silent = Kernel::new(silent.key(), silent.signature("gemv").unwrap(), ());
-    let found = faults_of(&alone(&silent, [1, 1, 1]), rules());
-    assert_eq!(found, [FaultKind::ThreadgroupMemory, FaultKind::Undeclared]);
+    let found = |line: &str| {
+        let silent = gemv.with_text(&text.replace(line, "//"));
+        let silent = Kernel::new(silent.key(), silent.signature("gemv").unwrap(), ());
+        faults_of(&Dispatch { kernel: silent, ..product("gemv", &[("K", 64)]) }, rules())
+    };
+    assert_eq!(found("// touches"), [FaultKind::ThreadgroupMemory, FaultKind::Undeclared]);
+    assert_eq!(found("// grid"), [FaultKind::Undeclared]);
 }

@@ -261,6 +261,13 @@ impl Choice {
         device.upload(&self.mask, &words(&left))
     }
 
+    /// What the host has written before a choice: the request, and what may be chosen.
+    pub(crate) fn given(&self) -> Vec<View> {
+        [&self.sampling, &self.mask, &self.bias, &self.counts, &self.window, &self.ring]
+            .map(View::clone)
+            .to_vec()
+    }
+
     /// What a recording of this choice depends on.
     pub fn key(&self) -> ChoiceKey {
         self.key

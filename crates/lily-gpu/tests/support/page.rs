@@ -49,7 +49,7 @@ pub(crate) fn generate(full: &FullSize) -> String {
     let (launches, levels) = MARK;
     line(format!("| a token, the mark | {launches} | {levels} | | | | |"));
     let steps = [4096, 32_768, 131_072].map(|context| (plans.step(context).expect("recorded"), context));
-    for (Plan { name, recording }, context) in &steps {
+    for (Plan { name, recording, .. }, context) in &steps {
         let (report, floor) = (recording.report(), floor(full, *context) as f64);
         let moved = (report.read + report.written) as f64;
         line(format!(
@@ -105,7 +105,7 @@ pub(crate) fn generate(full: &FullSize) -> String {
         ));
     }
     let chunk = plans.chunk(plans.rows(), 0).expect("recorded");
-    for Plan { name, recording } in [&steps[0].0, &steps[2].0, &chunk] {
+    for Plan { name, recording, .. } in [&steps[0].0, &steps[2].0, &chunk] {
         line(format!("\n**{name}**, by operation:\n\n```text\n{}\n```", recording.report()));
     }
     out.push('\n');

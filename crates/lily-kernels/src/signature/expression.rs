@@ -131,6 +131,19 @@ impl Expression {
         }
     }
 
+    /// The value where not all variables are known; nothing if it depends on one that is not.
+    pub(super) fn evaluate_known(&self, variables: &[Option<i64>]) -> Result<Option<i64>, String> {
+        match self {
+            Self::Number(value) => Ok(Some(*value)),
+            Self::Variable(place) => Ok(variables.get(*place).copied().flatten()),
+            Self::Apply(operation, parts) => {
+                let values = parts.iter().map(|part| part.evaluate_known(variables));
+                let values: Option<Vec<i64>> = values.collect::<Result<Option<_>, _>>()?;
+                values.map(|values| operation.apply(&values)).transpose()
+            }
+        }
+    }
+
     fn applied(operation: Operation, parts: Vec<Self>) -> Result<Self, String> {
         let numbers: Option<Vec<i64>> = parts
             .iter()

@@ -1,9 +1,11 @@
 //! What an entry point takes, read from its text.
 
 mod expression;
+mod grid;
 mod text;
 mod touches;
 
+pub use grid::{Grid, Launch};
 pub use touches::Extent;
 
 use crate::{KernelError, KernelFile, Specialisation};
@@ -22,6 +24,8 @@ pub struct Signature {
     pub params: Option<Params>,
     /// Bytes of threadgroup memory on Metal, if its text says so: each array rounded up to 16 bytes.
     pub threadgroup_memory: Option<u32>,
+    /// Over which grid it is launched, if its text says so.
+    pub grid: Option<Grid>,
 }
 
 /// A buffer that an entry point takes.
@@ -182,7 +186,10 @@ pub(crate) fn read(specialisation: &Specialisation, entry: &str) -> Result<Signa
         Some(touches) => declare(&mut bindings, touches).map_err(wrong)?,
         None => None,
     };
-    Ok(Signature { entry: entry.to_owned(), threads, bindings, params, threadgroup_memory })
+    let grid =
+        grid::read(declared, entry, &|name| specialisation.value(name), &macros, params.as_ref(), &bindings);
+    let grid = grid.map_err(wrong)?;
+    Ok(Signature { entry: entry.to_owned(), threads, bindings, params, threadgroup_memory, grid })
 }
 
 /// Enters what a `// touches` line says, which must name every binding. Answers the threadgroup memory; none named is none.

@@ -112,6 +112,17 @@ pub(super) fn split_arguments(text: &str) -> Vec<&str> {
     parts
 }
 
+/// What follows `// WHAT ENTRY:`, the lines that go on with it (`//   `) included.
+pub(super) fn declared(text: &str, what: &str, entry: &str) -> Option<String> {
+    let mut lines = text.lines();
+    let first = lines.by_ref().find_map(|line| {
+        let rest = line.strip_prefix("// ")?.strip_prefix(what)?.strip_prefix(' ')?;
+        rest.trim_start().strip_prefix(entry)?.strip_prefix(':')
+    })?;
+    let rest = lines.map_while(|line| line.strip_prefix("//   "));
+    Some(std::iter::once(first).chain(rest).map(str::trim).collect::<Vec<_>>().join(" "))
+}
+
 /// `#define NAME value` without arguments, the first of each name.
 pub(super) fn macros(text: &str) -> HashMap<&str, &str> {
     let mut found = HashMap::new();

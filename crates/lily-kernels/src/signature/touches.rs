@@ -47,7 +47,7 @@ pub(super) fn read(
     macros: &HashMap<&str, &str>,
     params: Option<&Params>,
 ) -> Result<Option<Vec<Touch>>, String> {
-    let Some(line) = line(text, entry) else { return Ok(None) };
+    let Some(line) = super::text::declared(text, "touches", entry) else { return Ok(None) };
     let name = |name: &str| {
         let axis = ["GROUPS_X", "GROUPS_Y", "GROUPS_Z"].iter().position(|axis| *axis == name);
         let field = || {
@@ -77,16 +77,6 @@ pub(super) fn read(
         Ok(Touch { name: binding.to_owned(), alignment, extent })
     });
     touches.collect::<Result<Vec<_>, String>>().map(Some)
-}
-
-/// What follows `// touches ENTRY:`, the lines that go on with it (`//   `) included.
-fn line(text: &str, entry: &str) -> Option<String> {
-    let mut lines = text.lines();
-    let first = lines.by_ref().find_map(|line| {
-        line.strip_prefix("// touches ")?.trim_start().strip_prefix(entry)?.strip_prefix(':')
-    })?;
-    let rest = lines.map_while(|line| line.strip_prefix("//   "));
-    Some(std::iter::once(first).chain(rest).map(str::trim).collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What kernel tests share, wherever the kernels run: numbers, quantised matrices, buffers, arguments of a launch.
 
 use lily_kernels::reference::{Rows, dequantize_row};
-use lily_kernels::{ScalarType, Signature};
+use lily_kernels::{Launch, ScalarType, Signature};
 
 /// The same numbers every time.
 pub(crate) struct Random(u64);
@@ -106,6 +106,25 @@ pub(super) fn in_order<'a>(
         ordered[at.unwrap_or_else(|| panic!("{entry} has no `{name}`"))] = Some(buffer.0.as_mut_slice());
     }
     ordered.into_iter().map(|buffer| buffer.expect("bound once each")).collect()
+}
+
+/// The grid is the one that the kernel's text says: what a test runs, a plan may launch.
+pub(super) fn check_grid(signature: &Signature, groups: [u32; 3], params: &[u8], buffers: &[&mut [u8]]) {
+    let Some(grid) = &signature.grid else { return };
+    let elements: Vec<u64> = buffers
+        .iter()
+        .zip(&signature.bindings)
+        .map(|(bytes, binding)| bytes.len() as u64 / u64::from(binding.element_bytes))
+        .collect();
+    let launch = Launch { groups, params, elements: &elements, context: None };
+    let wanted = grid.groups(&launch).unwrap_or_else(|error| panic!("{}: {error}", signature.entry));
+    for (wanted, found) in wanted.into_iter().zip(groups) {
+        assert!(
+            wanted.is_none_or(|wanted| wanted == u64::from(found)),
+            "{} over {groups:?} threadgroups: its `// grid` line says {wanted:?}",
+            signature.entry
+        );
+    }
 }
 
 /// The bytes of a parameter block, its fields given by their names.

@@ -32,7 +32,9 @@ impl Kernel {
         let signature = self.specialisation.signature(entry).unwrap_or_else(|error| panic!("{error}"));
         let params = data::param_bytes(&signature, params);
         let mut ordered = data::in_order(&signature, buffers);
-        let result = self.module.run(entry, groups.map(|n| n as u32), &mut ordered, &params);
+        let groups = groups.map(|n| n as u32);
+        data::check_grid(&signature, groups, &params, &ordered);
+        let result = self.module.run(entry, groups, &mut ordered, &params);
         mutation::watch(&result);
         result
     }

@@ -52,6 +52,7 @@ impl Kernel {
         let signature = kernel.signature().clone();
         let params = data::param_bytes(&signature, params);
         let bytes = data::in_order(&signature, buffers);
+        data::check_grid(&signature, groups.map(|n| n as u32), &params, &bytes);
         let mut views = Vec::with_capacity(bytes.len());
         for (bytes, binding) in bytes.iter().zip(&signature.bindings) {
             let view = device.allocate(bytes.len(), &binding.name)?.whole();
