@@ -1,5 +1,6 @@
 //! Every kernel that a checkpoint's plans ask for on Metal, one specialisation a line, for `cargo xtask msl`: on each GPU family,
-//! decode at all contexts' buckets, chunks of every tile policy, every route of a choice, with and without each optimisation.
+//! decode at all contexts' buckets, chunks of every tile policy, every route of a choice, with and without each optimisation, and
+//! with every launch shape that `lily tune` tries.
 //!
 //! `cargo run -p lily-gpu --example metal_kernels -- FOLDER`
 
@@ -10,13 +11,14 @@ mod choices;
 use lily_checkpoint::Checkpoint;
 use lily_engine::{Backend, SamplingParams, TokenId, TokenMask};
 use lily_gpu::{
-    Device, GpuBackend, GpuModel, GpuOptions, Optimisation, Recorder, StateBuffers, Switches,
+    Device, GpuBackend, GpuModel, GpuOptions, Optimisation, Phase, Recorder, StateBuffers, Switches,
     check::AppleFamily,
     device::DryDevice,
     plan::{
         choice::{self, Choice, ChoiceRequest},
         decode::DecodeTemporaries,
     },
+    shapes::Slot,
     weights::WeightPlan,
 };
 use lily_kernels::{Platform, Specialisation};
@@ -44,6 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn layers(device: &Arc<DryDevice>, checkpoint: &Checkpoint) -> Result<(), Box<dyn Error>> {
     let mut backend = GpuBackend::new(device.clone(), checkpoint, &GpuOptions::default())?;
     let longest = checkpoint.config.max_position_embeddings - 1;
+    // It follows the GPU's cores.
+    let chunk = backend.prefill_chunk().min(longest);
     let each = Optimisation::ALL.into_iter().map(|one| Switches::without(&[one]));
     for switches in [Switches::default(), Switches::all()].into_iter().chain(each) {
         backend.set_switches(switches);
@@ -54,13 +58,39 @@ fn layers(device: &Arc<DryDevice>, checkpoint: &Checkpoint) -> Result<(), Box<dy
             context = (context + 1).next_power_of_two().max(256) / 4 + context;
         }
         backend.explain_decode(longest)?;
-        // The longest chunk follows the GPU's cores.
-        let chunk = backend.prefill_chunk().min(longest);
         for rows in ROWS.into_iter().filter(|&rows| rows < chunk).chain([chunk]) {
             backend.explain_prefill(rows, 0)?;
         }
         backend.explain_prefill(64.min(longest), longest - 64.min(longest))?;
     }
+    backend.set_switches(Switches::default());
+    tuned(&backend, longest, chunk)
+}
+
+/// Decode steps and chunks with each alternative of each launch shape.
+fn tuned(backend: &GpuBackend, longest: usize, chunk: usize) -> Result<(), Box<dyn Error>> {
+    let table = backend.model().shapes();
+    for slot in Slot::ALL {
+        for values in slot.alternatives() {
+            let mut shapes = table;
+            if !slot.set(&mut shapes, &values) {
+                return Err(format!("{slot} does not take {values:?}").into());
+            }
+            backend.model().set_shapes(shapes);
+            match slot.phase() {
+                Phase::Decode => {
+                    backend.explain_decode(longest.min(1000))?;
+                    backend.explain_decode(longest)?;
+                }
+                Phase::Prefill => {
+                    for rows in [64, 512, 1024, chunk].map(|rows| rows.min(chunk)) {
+                        backend.explain_prefill(rows, 0)?;
+                    }
+                }
+            }
+        }
+    }
+    backend.model().set_shapes(table);
     Ok(())
 }
 

@@ -40,7 +40,25 @@ const ABSENT: &[&str] = &[
     "asm",
     "mutable",
     "volatile",
+    "__int128",
+    "_BitInt",
 ];
+/// Components of vectors that OpenCL has besides `x`, `y`, `z`, `w`.
+const COMPONENTS: &[&str] = &["hi", "lo", "even", "odd"];
+/// Functions of Metal's library. All of its names are in sight, so a helper of one of these is called no more, or instead.
+const LIBRARY: &str = "abs absdiff acos acosh addsat all any asin asinh as_type atan atan2 atanh ceil clamp clz copysign cos cosh \
+    cospi cross ctz degrees determinant discard_fragment distance distance_squared divide dot exp exp10 exp2 extract_bits fabs \
+    faceforward fast fdim floor fma fmax fmax3 fmedian3 fmin fmin3 fmod fract frexp hadd ilogb insert_bits isfinite isinf isnan \
+    isnormal isordered isunordered ldexp length length_squared log log10 log2 mad24 madhi madsat make_filled_simdgroup_matrix \
+    max max3 median3 min min3 mix modf mul24 mulhi nextafter normalize popcount pow powr precise quad_all quad_any \
+    quad_broadcast quad_max quad_min quad_shuffle quad_shuffle_xor quad_sum radians reflect refract reverse_bits rhadd rint \
+    rotate round rsqrt saturate select sign signbit simd_active_threads_mask simd_all simd_and simd_any simd_ballot \
+    simd_broadcast simd_broadcast_first simd_is_first simd_max simd_min simd_or simd_prefix_exclusive_product \
+    simd_prefix_exclusive_sum simd_prefix_inclusive_product simd_prefix_inclusive_sum simd_product simd_shuffle \
+    simd_shuffle_and_fill_down simd_shuffle_and_fill_up simd_shuffle_down simd_shuffle_rotate_down simd_shuffle_rotate_up \
+    simd_shuffle_up simd_shuffle_xor simd_sum simd_xor simdgroup_barrier simdgroup_load simdgroup_multiply \
+    simdgroup_multiply_accumulate simdgroup_store sin sincos sinh sinpi size smoothstep sqrt step subsat tan tanh tanpi \
+    threadgroup_barrier transpose trunc";
 /// What can stand before a `[` that begins a lambda.
 const BEFORE_LAMBDA: &[&str] = &["=", "(", ",", "{", "return", "&&", "||", "?", ":", ";"];
 const ADDRESS_SPACES: &[&str] = &["device", "constant", "thread", "threadgroup"];
@@ -94,6 +112,22 @@ pub(super) fn check(text: &str, platform: bool) -> Vec<String> {
         if ABSENT.contains(&token.text) {
             fault(format!("Metal has no `{}`", token.text));
         }
+        if token.text.starts_with("__builtin") {
+            fault(format!("Metal has no `{}`", token.text));
+        }
+        if token.text == "long" && before(1) == "long" {
+            fault("Metal has no `long long`".to_owned());
+        }
+        if before(1) == "." && is_component(token.text, &tokens) {
+            fault(format!("Metal has no component `.{}`", token.text));
+        }
+        if !platform
+            && token.text == "FN"
+            && let Some(name) = function_name(&tokens[at..])
+            && LIBRARY.split_whitespace().any(|known| known == name)
+        {
+            fault(format!("`{name}` is a function of Metal's library"));
+        }
         if is_double(token.text) {
             fault(format!("`{}` is a double elsewhere: write {}f", token.text, token.text));
         }
@@ -145,6 +179,21 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         rest = after;
     }
     found
+}
+
+/// True for a component of OpenCL's vectors, if nothing in the text declares it as a member of its own.
+fn is_component(word: &str, tokens: &[Token<'_>]) -> bool {
+    let digit = word.strip_prefix(['s', 'S']).is_some_and(|rest| {
+        !rest.is_empty() && rest.len() <= 4 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    let declared = || tokens.windows(2).any(|pair| pair[1].text == word && pair[0].text != ".");
+    (digit || COMPONENTS.contains(&word)) && !declared()
+}
+
+/// The name of the function that `FN` begins: the first word before a parenthesis.
+fn function_name<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    let at = tokens.iter().position(|token| token.text == "(")?;
+    Some(tokens.get(at.checked_sub(1)?)?.text)
 }
 
 fn number_length(text: &str) -> usize {

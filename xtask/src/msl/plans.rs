@@ -9,7 +9,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What the plans of nano, of a model of the full shapes and of `models` ask for, and each file's defaults, once each.
+/// Width of codes, group, type of scales: each that a checkpoint may have at least once, as the README promises them.
+const FORMATS: [[i64; 3]; 7] =
+    [[2, 32, 0], [3, 64, 1], [4, 128, 2], [5, 32, 1], [6, 64, 2], [8, 128, 0], [16, 64, 0]];
+
+/// What the plans of nano, of a model of the full shapes and of `models` ask for, each file's defaults, and each file of quantised
+/// weights in every format, once each.
 pub(crate) fn collect(root: &Path, models: &[PathBuf], out: &mut impl Write) -> Result<Vec<Specialisation>> {
     let scratch = std::env::temp_dir().join(format!("lily-msl-{}", std::process::id()));
     let found = full_size(root, &scratch).and_then(|full_size| {
@@ -34,6 +39,9 @@ pub(crate) fn collect(root: &Path, models: &[PathBuf], out: &mut impl Write) -> 
     let before = found.len();
     defaults(&mut found)?;
     writeln!(out, "defaults: {} more specialisations", found.len() - before)?;
+    let before = found.len();
+    formats(&mut found)?;
+    writeln!(out, "formats: {} more specialisations", found.len() - before)?;
     Ok(found.into_values().collect())
 }
 
@@ -82,6 +90,36 @@ fn defaults(found: &mut BTreeMap<String, Specialisation>) -> Result<()> {
             .collect();
         let one = Specialisation::new(file, &given)?;
         found.insert(one.key(), one);
+    }
+    Ok(())
+}
+
+/// Adds each file of quantised weights in each of [`FORMATS`], otherwise as some plan wants it.
+fn formats(found: &mut BTreeMap<String, Specialisation>) -> Result<()> {
+    for file in catalog().iter().filter(|file| !file.cuda_only) {
+        let has = |name: &str| file.constants.iter().any(|constant| constant.name == name);
+        if !has("BITS") {
+            continue;
+        }
+        // The widest, into which every group goes.
+        let width =
+            |one: &&Specialisation| ["K", "DIM", "INNER"].iter().filter_map(|name| one.value(name)).min();
+        let asked = found.values().filter(|one| one.file().name == file.name).max_by_key(width);
+        let asked = asked.with_context(|| format!("no plan asks for {}", file.name))?.values().to_vec();
+        for [bits, group, scale] in FORMATS {
+            // Weights that are not quantised have nothing to be dequantised.
+            if bits == 16 && file.name == "dequantise" {
+                continue;
+            }
+            let values = asked.iter().map(|&(name, value)| match name {
+                "BITS" | "ROUTER_BITS" | "SHARED_BITS" => (name, bits),
+                "GROUP" | "ROUTER_GROUP" | "SHARED_GROUP" => (name, group),
+                "SCALE" => (name, scale),
+                _ => (name, value),
+            });
+            let one = Specialisation::new(file, &values.collect::<Vec<_>>())?;
+            found.insert(one.key(), one);
+        }
     }
     Ok(())
 }

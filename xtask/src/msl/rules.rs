@@ -1,8 +1,8 @@
 //! What generated code must be like: the tables that host code binds by, and Metal's limits.
 
 use super::ir::{Argument, CONSTANT, DEVICE, Kernel, Module};
-use lily_kernels::{Access, Binding, Params, ScalarType, Signature, Specialisation, entries};
-use std::collections::BTreeMap;
+use lily_kernels::{Access, Binding, KernelError, Params, ScalarType, Signature, Specialisation, entries};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Threadgroup memory of a threadgroup, in bytes, each variable rounded up to 16.
 const THREADGROUP_MEMORY: u64 = 32 * 1024;
@@ -24,6 +24,13 @@ const IDS: &[(&str, &[&str])] = &[
     ("simdgroup_index_in_threadgroup", &["ushort", "uint"]),
     ("simdgroups_per_threadgroup", &["ushort", "uint"]),
     ("threads_per_simdgroup", &["ushort", "uint"]),
+];
+/// What each id of the dialect must be.
+const DIALECT: &[(&str, &str)] = &[
+    ("kd_tg", "threadgroup_position_in_grid"),
+    ("kd_tid", "thread_index_in_threadgroup"),
+    ("kd_lane", "thread_index_in_simdgroup"),
+    ("kd_sg", "simdgroup_index_in_threadgroup"),
 ];
 const VECTOR_2: &str = "uint __attribute__((ext_vector_type(2)))";
 const VECTOR_3: &str = "uint __attribute__((ext_vector_type(3)))";
@@ -47,22 +54,24 @@ pub(super) fn check(one: &Specialisation, module: &Module) -> Vec<String> {
     for name in module.recursive() {
         problems.push(format!("`{name}` calls itself"));
     }
+    // A planted text has other entries than the file that carries it: those it does not have are not missed.
     let wanted = entries(one.file());
-    for name in module.kernels.keys().filter(|name| !wanted.contains(name)) {
-        // A planted text has other entries than the file that carries it.
-        if one.signature(name).is_err() {
-            problems.push(format!("`{name}` is an entry point that host code does not know"));
+    let names: BTreeSet<&String> = wanted.iter().chain(module.kernels.keys()).collect();
+    for name in names {
+        match (one.signature(name), module.kernels.get(name)) {
+            (Ok(signature), Some(kernel)) => {
+                let mut found = Vec::new();
+                entry(one, &signature, kernel, module, &mut found);
+                problems.extend(found.into_iter().map(|problem| format!("{name}: {problem}")));
+            }
+            (Ok(_), None) => problems.push(format!("`{name}` is no kernel in the code")),
+            (Err(KernelError::NoEntry { .. }), Some(_)) => {
+                problems.push(format!("`{name}` is an entry point that host code does not know"));
+            }
+            (Err(KernelError::NoEntry { .. }), None) => {}
+            (Err(error), _) => problems.push(format!("{name}: host code cannot read it: {error}")),
         }
     }
-    for (name, kernel) in &module.kernels {
-        if let Ok(signature) = one.signature(name) {
-            let mut found = Vec::new();
-            entry(one, &signature, kernel, module, &mut found);
-            problems.extend(found.into_iter().map(|problem| format!("{name}: {problem}")));
-        }
-    }
-    let missing = |name: &&String| one.signature(name).is_ok() && !module.kernels.contains_key(*name);
-    problems.extend(wanted.iter().filter(missing).map(|name| format!("`{name}` is no kernel in the code")));
     threadgroup_memory(one, module, &mut problems);
     scopes(module, &mut problems);
     problems
@@ -95,6 +104,11 @@ fn entry(
                 let types = IDS.iter().find(|(name, _)| name == id).map_or(&[][..], |(_, types)| types);
                 if !types.contains(&argument.base_type.as_str()) {
                     problems.push(format!("`{}` [[{id}]] is a {}", argument.name, argument.base_type));
+                }
+                if let Some((name, wanted)) =
+                    DIALECT.iter().find(|(name, wanted)| *name == argument.name && wanted != id)
+                {
+                    problems.push(format!("`{name}` is [[{id}]] and must be [[{wanted}]]"));
                 }
             }
             _ => problems.push(format!("`{}` needs one attribute", argument.name)),
