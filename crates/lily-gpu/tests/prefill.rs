@@ -2,9 +2,12 @@
 //! that end anywhere, and with each optimisation switched off.
 #![cfg(feature = "emulator")]
 
+#[path = "support/two_heads.rs"]
+mod two_heads;
+
 use lily_checkpoint::Checkpoint;
 use lily_cpu::{CpuBackend, CpuOptions, Precision};
-use lily_engine::{Backend, LogitsWanted, TokenId};
+use lily_engine::{Backend, DecodeStep, LogitsWanted, TokenId};
 use lily_gpu::{GpuBackend, GpuOptions, Optimisation, Switches, device::EmulatorDevice};
 use lily_kernels::emulator::Checks;
 use std::sync::Arc;
@@ -115,4 +118,45 @@ fn without_each_optimisation() {
     let distance = distance(&logits(&mut backend, &[TOKENS]), &wanted);
     eprintln!("gpu-routing: relative distance of the logits {distance:.2e}");
     assert!(distance <= 1e-3, "gpu-routing: relative distance {distance:.2e}, at most 1e-3");
+}
+
+/// Two key and value heads; a block of 32 rows and one of three, two rows behind them, and a token behind those.
+#[test]
+fn two_key_and_value_heads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let checkpoint = two_heads::nano_with_two_heads(folder.path());
+    let tokens = tokens(38);
+    fn last<B: Backend>(backend: &mut B, tokens: &[TokenId], cuts: &[usize]) -> (B::State, Vec<Vec<f32>>) {
+        let (mut state, mut found) = (backend.new_state().expect("a state"), Vec::new());
+        for cut in cuts.windows(2) {
+            let mut row = Vec::new();
+            let wanted = LogitsWanted::Last(&mut row);
+            backend.prefill(&mut state, &tokens[cut[0]..cut[1]], wanted).expect("runs");
+            found.push(row);
+        }
+        (state, found)
+    }
+    let mut backend = backend(&checkpoint, EmulatorDevice::new(Checks::Bounds));
+    backend.trace_experts();
+    let (mut state, found) = last(&mut backend, &tokens, &[0, 35, 37]);
+    let choices = backend.take_experts().expect("traced");
+    let options = CpuOptions { precision: Precision::F32, ..CpuOptions::default() };
+    let cpu = CpuBackend::new(&checkpoint, &options).expect("a backend");
+    let (mut cpu_state, wanted) =
+        last(&mut cpu.with_forced_experts(Arc::new(choices)), &tokens, &[0, 35, 37]);
+    let mut far = Vec::new();
+    for (what, found, wanted) in [("35 rows", &found[0], &wanted[0]), ("two more", &found[1], &wanted[1])] {
+        far.push((what, distance(found, wanted)));
+    }
+    let mut free = CpuBackend::new(&checkpoint, &options).expect("a backend");
+    let (mut wanted, mut found) = (Vec::new(), Vec::new());
+    let step = DecodeStep { state: &mut cpu_state, token: tokens[37], logits: &mut wanted };
+    free.decode(&mut [step]).expect("runs");
+    let step = DecodeStep { state: &mut state, token: tokens[37], logits: &mut found };
+    backend.decode(&mut [step]).expect("runs");
+    far.push(("a token", distance(&found, &wanted)));
+    eprintln!("two heads: relative distances of the logits {far:?}");
+    for (what, distance) in far {
+        assert!(distance <= 2e-2, "{what}: relative distance {distance:.2e}, at most 2e-2");
+    }
 }
