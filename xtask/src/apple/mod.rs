@@ -7,6 +7,7 @@
 //!
 //! Needs the target's standard library (`rustup target add aarch64-apple-darwin`), clang-19 and lld-19.
 
+pub(crate) mod calls;
 mod macho;
 mod planted;
 mod sdk;

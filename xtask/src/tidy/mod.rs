@@ -13,6 +13,7 @@ mod machine_paths;
 mod manifests;
 mod markers;
 mod mentions;
+mod metal_calls;
 mod readme;
 mod report;
 mod unsafe_code;
@@ -66,6 +67,11 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check { name: "links", purpose: "relative links in Markdown lead somewhere", run: links::check },
     Check { name: "mentions", purpose: "documents that the code names are there", run: mentions::check },
+    Check {
+        name: "metal-calls",
+        purpose: "calls of Metal are in a table, and guarded where they are newer than the program",
+        run: metal_calls::check,
+    },
     Check {
         name: "variables",
         purpose: "each environment variable is named in a document",

@@ -32,10 +32,11 @@ impl<'a> Archive<'a> {
         let path = self.path.as_deref().filter(|path| path.is_file())?;
         let found = self.open(Some(path)).and_then(|archive| {
             descriptor.setBinaryArchives(Some(&NSArray::from_retained_slice(&[archive])));
-            let only = MTLPipelineOption(numbers::ARCHIVED);
-            let state = self
-                .device
-                .newComputePipelineStateWithDescriptor_options_reflection_error(descriptor, only, None);
+            let state = self.device.newComputePipelineStateWithDescriptor_options_reflection_error(
+                descriptor,
+                MTLPipelineOption(numbers::ARCHIVED),
+                None,
+            );
             descriptor.setBinaryArchives(None);
             state.map_err(|error| error.localizedDescription().to_string())
         });

@@ -191,9 +191,9 @@ impl Encoder for Open<dyn MTLComputeCommandEncoder> {
     }
 
     fn bytes(&mut self, slot: u32, bytes: &[u8]) {
-        let start = NonNull::from(bytes).cast();
+        let (start, slot) = (NonNull::from(bytes).cast(), slot as usize);
         // SAFETY: the bytes are copied before the call returns; they are not more than Metal takes.
-        unsafe { self.encoder.setBytes_length_atIndex(start, bytes.len(), slot as usize) };
+        unsafe { self.encoder.setBytes_length_atIndex(start, bytes.len(), slot) };
     }
 
     fn barrier(&mut self) {
@@ -201,20 +201,21 @@ impl Encoder for Open<dyn MTLComputeCommandEncoder> {
     }
 
     fn dispatch(&mut self, groups: [u32; 3], threads: u32) {
-        let (groups, threads) = (size(numbers::grid(groups)), size(numbers::threadgroup(threads)));
-        self.encoder.dispatchThreadgroups_threadsPerThreadgroup(groups, threads);
+        self.encoder.dispatchThreadgroups_threadsPerThreadgroup(
+            size(numbers::grid(groups)),
+            size(numbers::threadgroup(threads)),
+        );
     }
 }
 
 impl Blit for Open<dyn MTLBlitCommandEncoder> {
     fn copy(&mut self, from: (&Buffer, usize), to: (&Buffer, usize), bytes: usize) -> Result<(), GpuError> {
-        let (source, destination) = (memory(from.0)?.handle(), memory(to.0)?.handle());
         // SAFETY: both ranges lie inside their buffers; the command buffer's handler holds them.
         unsafe {
             self.encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
-                source,
+                memory(from.0)?.handle(),
                 from.1,
-                destination,
+                memory(to.0)?.handle(),
                 to.1,
                 bytes,
             );

@@ -136,8 +136,11 @@ impl Compiler {
         &self,
         descriptor: &MTLComputePipelineDescriptor,
     ) -> Result<Retained<ProtocolObject<dyn MTLComputePipelineState>>, Retained<NSError>> {
-        let none = MTLPipelineOption(numbers::COMPILED);
-        self.device.newComputePipelineStateWithDescriptor_options_reflection_error(descriptor, none, None)
+        self.device.newComputePipelineStateWithDescriptor_options_reflection_error(
+            descriptor,
+            MTLPipelineOption(numbers::COMPILED),
+            None,
+        )
     }
 
     /// A pipeline may take fewer threads than the device, depending on its registers; more than it takes is undefined.

@@ -27,9 +27,6 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// The CPU and the GPU see it; the encoders order what touches it.
-const OPTIONS: MTLResourceOptions = MTLResourceOptions(numbers::BUFFER);
-
 impl Memory {
     /// Fresh memory.
     pub(super) fn new(
@@ -44,10 +41,15 @@ impl Memory {
             return Err(out_of_memory(format!(" (a buffer holds {max_buffer} bytes at most)")));
         }
         // A length of 0 is refused.
-        let buffer = device.newBufferWithLength_options(bytes.max(1), OPTIONS).ok_or_else(|| {
-            let used = device.currentAllocatedSize();
-            out_of_memory(format!(" ({used} of {} bytes are used)", device.recommendedMaxWorkingSetSize()))
-        })?;
+        let buffer = device
+            .newBufferWithLength_options(bytes.max(1), MTLResourceOptions(numbers::BUFFER))
+            .ok_or_else(|| {
+                let used = device.currentAllocatedSize();
+                out_of_memory(format!(
+                    " ({used} of {} bytes are used)",
+                    device.recommendedMaxWorkingSetSize()
+                ))
+            })?;
         Ok(Self::of(buffer, bytes, residency, None))
     }
 
@@ -62,7 +64,12 @@ impl Memory {
         // SAFETY: the pages are mapped as long as `bytes` lives, which `_owner` holds beyond the buffer; no kernel writes to a
         // wrapped buffer (the trait says that it is read-only).
         let buffer = unsafe {
-            device.newBufferWithBytesNoCopy_length_options_deallocator(start, length, OPTIONS, None)
+            device.newBufferWithBytesNoCopy_length_options_deallocator(
+                start,
+                length,
+                MTLResourceOptions(numbers::BUFFER),
+                None,
+            )
         }?;
         Some(Self::of(buffer, bytes.len(), residency, Some(bytes.clone())))
     }

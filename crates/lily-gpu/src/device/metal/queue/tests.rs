@@ -140,8 +140,15 @@ fn what_is_used_is_held_until_it_was_reported() {
         bench.queue.run(&bench.chain(&buffer, 3, SLOW, Pass::Concurrent)).expect("runs");
         let transfer = Transfer::Copy { from: buffer.view(768, 8), to: target.whole() };
         bench.queue.transfer(transfer).expect("waits");
-        let ticket = bench.queue.run(&bench.chain(&chain_buffer(1), 1, 1.0, Pass::Concurrent)).expect("runs");
         drop((buffer, target));
+        let ticket = if seed % 2 == 0 {
+            let chain = bench.chain(&chain_buffer(1), 1, 1.0, Pass::Concurrent);
+            bench.queue.run(&chain).expect("runs")
+        } else {
+            // The copy is the last.
+            bench.queue.wait(Ticket(0)).expect("no error");
+            Ticket(4)
+        };
         while bench.simulated.outstanding() > 0 {
             assert!(bench.simulated.step(), "seed {seed}");
         }
@@ -235,4 +242,30 @@ fn the_pace_is_corrected_by_what_ended_well() {
     bench.queue.drain().expect_err("the second fails");
     assert!(good.paces[0].factor() > 1.0, "half a second is more than was expected");
     assert!((bad.paces[0].factor() - 1.0).abs() < f64::EPSILON, "a failure says nothing about the pace");
+}
+
+#[test]
+fn a_call_that_is_left_out_does_not_go_unnoticed() {
+    let goes_wrong = |call: Option<&'static str>, failures: &[(u64, Failure)], seed: u64| {
+        let run = || {
+            let bench = Bench::new(seed, failures);
+            bench.simulated.gpu().leaves_out = call;
+            let buffer = chain_buffer(2);
+            for _ in 0..2 {
+                bench.queue.run(&bench.chain(&buffer, 2, 1.0, Pass::Concurrent)).expect("runs");
+            }
+            assert_eq!(bench.queue.drain().is_err(), !failures.is_empty());
+            while bench.simulated.step() {}
+            assert_eq!(bench.simulated.value(), 2, "whoever sleeps on the event is not woken");
+        };
+        std::panic::catch_unwind(run).is_err()
+    };
+    let fails = [(2, Failure::Silent)];
+    for seed in 0..5 {
+        assert!(!goes_wrong(None, &[], seed) && !goes_wrong(None, &fails, seed), "seed {seed}");
+        for call in ["wait", "update", "end", "signal", "handler", "commit"] {
+            assert!(goes_wrong(Some(call), &[], seed), "seed {seed}: {call}");
+        }
+        assert!(goes_wrong(Some("set"), &fails, seed), "seed {seed}: set");
+    }
 }
