@@ -7,10 +7,10 @@
 //!
 //! | | CUDA | Metal | emulator |
 //! |---|---|---|---|
-//! | buffer | `cuMemAlloc` | shared or private `MTLBuffer`, untracked | host memory |
+//! | buffer | `cuMemAlloc` | shared `MTLBuffer`, untracked | host memory |
 //! | shared buffer | pinned host memory, mapped | shared `MTLBuffer` | host memory |
 //! | kernel | NVRTC, one cubin per specialisation, cached on disk | run-time library, `setBuffer` / `setBytes` by index | C++ compiler |
-//! | run | launches on one stream | one command buffer, one concurrent encoder, a barrier between levels | in order |
+//! | run | launches on one stream | command buffers of at most 20 ms, one concurrent encoder each, a barrier between levels | in order |
 //! | prepare, submit | a graph | encoded anew each time (dispatches are plain data) | as run |
 //! | ticket | an event | a shared event's value | a counter |
 
