@@ -1,9 +1,9 @@
 //! `cargo xtask apple`: everything about the Apple target that a machine without Apple's tools can check.
 //!
-//! Clippy checks the types of the crates that hold Metal code, and of every other crate of this workspace that goes into the
-//! program, as for `aarch64-apple-darwin`; the `lily` program is linked
-//! against a stub SDK ([`sdk`]); the executable is read back ([`macho`]); and faults that are planted into a copy of the host
-//! code must be found ([`planted`]).
+//! The calls of Metal are read from the text and held against their tables ([`calls`]). Clippy checks the types of the crates
+//! that hold Metal code, and of every other crate of this workspace that goes into the program, as for `aarch64-apple-darwin`;
+//! the `lily` program is linked against a stub SDK ([`sdk`]); the executable is read back ([`macho`]); and faults that are
+//! planted into a copy of the host code must be found ([`planted`]).
 //!
 //! Needs the target's standard library (`rustup target add aarch64-apple-darwin`), clang-19 and lld-19.
 
@@ -12,6 +12,7 @@ mod macho;
 mod planted;
 mod sdk;
 
+use crate::tree::Tree;
 use anyhow::{Context, Result, bail};
 use macho::{Executable, Version};
 use std::{
@@ -69,6 +70,7 @@ pub(crate) fn run(root: &Path, options: &Options, out: &mut impl Write) -> Resul
         writeln!(out, "{name:<8} {verdict:<7} {:>5.0} s", start.elapsed().as_secs_f64())?;
         Ok(out.flush()?)
     };
+    step("calls", &mut |out| apple.calls(out))?;
     step("check", &mut |_| apple.clippy())?;
     needs_linker()?;
     let sdk = sdk::write(&apple.folder, options.libsystem.as_deref())?;
@@ -80,6 +82,17 @@ pub(crate) fn run(root: &Path, options: &Options, out: &mut impl Write) -> Resul
 }
 
 impl Apple<'_> {
+    /// The calls of Metal against their tables, as `cargo xtask tidy` has it too.
+    fn calls(&self, out: &mut dyn Write) -> Result<bool> {
+        let tree = Tree::from_git(self.root)?;
+        let (files, own) = calls::texts(&tree);
+        let faults = calls::faults(&files, &own);
+        for (path, line, words) in &faults {
+            writeln!(out, "{path}:{line}: {words}")?;
+        }
+        Ok(faults.is_empty() && !files.is_empty())
+    }
+
     /// Types and lints of the crates that hold Metal code, tests and examples included, and of the program with every crate
     /// of the workspace that goes into it: clippy looks at those too, unless told otherwise (`--no-deps`).
     fn clippy(&self) -> Result<bool> {
