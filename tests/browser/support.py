@@ -1,5 +1,6 @@
 """A server, a browser and the page in it."""
 
+import collections
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -28,6 +30,9 @@ class Server:
             found = re.search(r"listening on (http://\S+)", line)
             if found:
                 self.url = found.group(1)
+                # The log goes on, and a full pipe would stop the server.
+                drain = lambda: collections.deque(self.process.stderr, 0)
+                threading.Thread(target=drain, daemon=True).start()
                 return
         sys.exit("the server did not start:\n" + "".join(lines))
 

@@ -88,6 +88,7 @@ pub(crate) struct ServeArgs {
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, options: &GlobalOptions, terminal: &Terminal) -> Result<ExitCode> {
     check_keys(args)?;
+    check_names(args)?;
     let engine = EngineOptions {
         max_running: args.parallel.max(1),
         max_waiting: args.queue,
@@ -141,6 +142,40 @@ fn check_keys(args: &ServeArgs) -> Result<()> {
             "give the key that clients must show, or leave --api-key away and LILY_API_KEY unset to ask for none",
         )
         .into());
+    }
+    Ok(())
+}
+
+/// Names that could never match what a client sends.
+fn check_names(args: &ServeArgs) -> Result<()> {
+    let is_origin = |origin: &String| {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        origin == "*"
+            || authority.is_some_and(|name| {
+                !name.is_empty() && !name.contains(|c: char| c == '/' || c.is_whitespace() || c == '@')
+            })
+    };
+    if let Some(origin) = args.cors.iter().find(|origin| !is_origin(origin)) {
+        return Err(Advice::usage(
+            format!("--cors \"{}\" is no origin", origin.escape_debug()),
+            "an origin is a scheme, a host and perhaps a port, without a path: https://app.example",
+        )
+        .into());
+    }
+    let is_host = |name: &String| {
+        !name.is_empty()
+            && !name.contains(|c: char| c == '/' || c.is_whitespace() || c == '@')
+            && (name.parse::<std::net::IpAddr>().is_ok() || !name.contains(':'))
+    };
+    if let Some(name) = args.allow_host.iter().find(|name| !is_host(name)) {
+        return Err(Advice::usage(
+            format!("--allow-host \"{}\" is no host name", name.escape_debug()),
+            "give the name alone, without scheme and port: box.example",
+        )
+        .into());
+    }
+    if args.alias.iter().any(|alias| alias.trim().is_empty()) {
+        return Err(Advice::usage("--alias is empty", "give a name, or leave --alias away").into());
     }
     Ok(())
 }

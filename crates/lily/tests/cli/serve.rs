@@ -2,15 +2,17 @@
 
 use crate::process::{Done, done, lily};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Lines, Read, Write},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, ChildStderr, Stdio},
 };
 
 /// A server on a free port; killed if a test fails.
 struct Server {
     child: Child,
     address: String,
+    /// What it tells after its address.
+    log: Lines<BufReader<ChildStderr>>,
 }
 
 impl Server {
@@ -19,10 +21,10 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let mut server = Self { child, address: String::new() };
+        let log = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut server = Self { child, address: String::new(), log };
         let mut seen = Vec::new();
-        for line in lines.map_while(Result::ok) {
+        while let Some(Ok(line)) = server.log.next() {
             if let Some(address) = line.strip_prefix("listening on http://") {
                 server.address = address.to_owned();
                 return server;
@@ -78,6 +80,21 @@ fn answers_and_ends_on_a_signal() {
         assert!(sent.success());
         assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
     }
+}
+
+#[test]
+fn an_answer_is_a_line_of_the_log_without_its_text() {
+    let mut server = Server::start(&[]);
+    let body = r#"{"prompt": "a secret", "max_tokens": 1}"#;
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let (status, _) = server.ask(&(head + body));
+    assert!(status.contains("200"), "{status}");
+    let line = server.log.next().expect("a line").expect("text");
+    assert!(line.contains("route=\"completions\"") && line.contains("finish=\"length\""), "{line}");
+    assert!(!line.contains("secret"), "{line}");
 }
 
 #[test]
