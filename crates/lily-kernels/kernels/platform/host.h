@@ -74,8 +74,8 @@ inline float simd_max(float x, int line = __builtin_LINE()) { return kd::fold(x,
 inline uint simd_sum(uint x, int line = __builtin_LINE()) { return kd::fold(x, 12, line, [](uint a, uint b) { return a + b; }); }
 inline uint simd_max(uint x, int line = __builtin_LINE()) { return kd::fold(x, 13, line, [](uint a, uint b) { return a > b ? a : b; }); }
 inline uint simd_min(uint x, int line = __builtin_LINE()) { return kd::fold(x, 14, line, [](uint a, uint b) { return a < b ? a : b; }); }
-template <class T> T simd_shuffle_xor(T x, uint m, int line = __builtin_LINE()) { uint l = LANE; return kd::unbits<T>(kd::rendezvous(kd::bits(x), 4, line)[(l ^ m) & 31]); }
-template <class T> T simd_shuffle(T x, uint src, int line = __builtin_LINE()) { return kd::unbits<T>(kd::rendezvous(kd::bits(x), 5, line)[src & 31]); }
+template <class T> T simd_shuffle_xor(T x, uint m, int line = __builtin_LINE()) { uint l = LANE; if (m >= 32) kd::fail(kd::DIVERGENCE, "a shuffle with lane ^ %u of 32, at line %d", m, line); return kd::unbits<T>(kd::rendezvous(kd::bits(x), 4, line)[(l ^ m) & 31]); }
+template <class T> T simd_shuffle(T x, uint src, int line = __builtin_LINE()) { if (src >= 32) kd::fail(kd::DIVERGENCE, "a shuffle from lane %u of 32, at line %d", src, line); return kd::unbits<T>(kd::rendezvous(kd::bits(x), 5, line)[src & 31]); }
 inline bool simd_any(bool b, int line = __builtin_LINE()) { const uint64_t* s = kd::rendezvous(b, 8, line); bool r = false; for (int i = 0; i < 32; i++) r |= s[i] != 0; return r; }
 
 // --- scalars

@@ -4,6 +4,7 @@
 #pragma once
 #include <cmath>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -134,6 +135,13 @@ inline void fail(Kind kind, const char* format, ...) {
   if (m && m->f && k >= 0 && (size_t)k < sizeof fault.text)
     snprintf(fault.text + k, sizeof fault.text - k, " [kernel %s, threadgroup %u,%u,%u, thread %u]", m->kernel, m->x, m->y, m->z, m->f->tid);
 }
+// What the compiler's checks of array bounds call (-fsanitize=bounds), with the place in the text and the index.
+struct Place { const char* file; uint line, column; };
+}
+extern "C" __attribute__((visibility("hidden"), weak)) void __ubsan_handle_out_of_bounds(const kd::Place* place, size_t index) {
+  kd::fail(kd::OUT_OF_BOUNDS, "index %td of an array of a thread, at %s:%u", (ptrdiff_t)index, place->file, place->line);
+}
+namespace kd {
 inline void pause() { Machine* m = cur; Fiber* me = m->f; kd_switch(&me->sp, m->main_sp); }
 inline void fiber_entry() { Machine* m = cur; m->body(m->arg); m->f->state = DONE; pause(); abort(); }
 inline void fiber_reset(Machine* m, Fiber& f) {
@@ -197,7 +205,8 @@ inline bool access(Region* r, const void* p, size_t bytes, size_t align, bool wr
 #if KD_CHECK >= 2
   if (!r->tracked) return true;
   Machine* m = cur; Stamp now; now.run = m->run; now.group = m->group; now.tg_epoch = r->threadgroup ? m->tg_epoch : m->device_epoch;
-  now.sg_epoch = m->simdgroups[m->f->sg].epoch; now.tid = (uint16_t)m->f->tid;
+  // A simdgroup's barrier orders threadgroup memory only (metal.h).
+  now.sg_epoch = r->threadgroup ? m->simdgroups[m->f->sg].epoch : 0; now.tid = (uint16_t)m->f->tid;
   for (size_t i = off / 2; i < (off + bytes) / 2; i++) {
     Cell& c = r->cell(i);
     if (write) {
