@@ -28,7 +28,7 @@ pub struct Part {
     pub view: View,
     /// Whose; nothing for what belongs to no layer.
     pub layer: Option<usize>,
-    /// What it is, as the fields of [`crate::weights`] and [`crate::state`] are called.
+    /// What it is, about as the fields of [`crate::weights::Weights`] and [`crate::LayerState`] are called.
     pub role: &'static str,
     /// What of it.
     pub kind: Kind,

@@ -75,7 +75,8 @@ fn wanted(entry: &str, name: &str, label: &str) -> Option<(&'static [&'static st
         "moe.expert_down" | "moe.down" => &["down"],
         "moe.shared_down" => &["shared down"],
         // Any: what it leaves is taken for the matrix itself.
-        _ => &[],
+        "dequantise" => &[],
+        _ => &["nothing that is known"],
     };
     Some((matrix, kind))
 }
