@@ -54,10 +54,38 @@ history = [*weather, {"role": "assistant", "content": call.content}, {"role": "u
 told = client.messages.create(**{**calling, "messages": history})
 assert told.stop_reason == "end_turn" and "7" in told.content[-1].text, told
 
+# The runner asks for a thread on the server, and does without one when it is told that there is none.
+cities = []
+
+
+@anthropic.beta_tool
+def get_temperature(city: str) -> str:
+    """The temperature in a city now, in degrees Celsius.
+
+    Args:
+        city: The city.
+    """
+    cities.append(city)
+    return "7"
+
+
+running = {**calling, "messages": [{"role": "user", "content": "What is the temperature in Oslo right now?"}]}
+for streamed in (False, True):
+    cities.clear()
+    runner = client.beta.messages.tool_runner(**{**running, "tools": [get_temperature]}, stream=streamed)
+    turns = [turn.get_final_message() if streamed else turn for turn in runner]
+    assert [turn.stop_reason for turn in turns] == ["tool_use", "end_turn"], turns
+    assert len(cities) == 1 and "Oslo" in cities[0] and "7" in turns[-1].content[-1].text, (cities, turns)
+
+models = client.models.list()
+model = models.data[0]
+assert model.type == "model" and model.display_name and model.created_at.year >= 1970 and not models.has_next_page(), models
+assert client.models.retrieve(model.id).id == model.id
+
 try:
     client.messages.create(**{**settings, "messages": []})
 except anthropic.BadRequestError as error:
     assert "messages" in error.body["error"]["message"], error
 else:
     raise AssertionError("an empty conversation was taken")
-print(f"anthropic {anthropic.__version__}: messages, streaming, thinking, tools: {told.content[-1].text!r}")
+print(f"anthropic {anthropic.__version__}: messages, streaming, thinking, tools, runner, models: {told.content[-1].text!r}")

@@ -19,6 +19,13 @@ assert first.status in ("completed", "incomplete") and first.output_text, first
 assert client.responses.retrieve(first.id).output_text == first.output_text
 assert client.responses.input_items.list(first.id).data[0].content[0].text == "Who are you?"
 
+several = [{"role": "user", "content": str(number)} for number in range(5)]
+listed = client.responses.create(input=several, **settings)
+for order in ("asc", "desc"):
+    pages = client.responses.input_items.list(listed.id, limit=2, order=order, include=["message.output_text.logprobs"])
+    texts = [item.content for item in pages]
+    assert sorted(texts, reverse=order == "desc") == texts and len(texts) == 5, (order, texts)
+
 with client.responses.stream(input="Who are you?", instructions="Be brief.", **settings) as stream:
     text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
     final = stream.get_final_response()

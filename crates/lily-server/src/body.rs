@@ -3,7 +3,7 @@
 use crate::error::ApiError;
 use crate::state::Server;
 use axum::body::{Body, Bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use lily_text::json::Value;
 use std::sync::Arc;
@@ -43,6 +43,11 @@ pub(crate) async fn read<T: Send + 'static>(
 /// The bytes of a body, within the limits.
 async fn receive(request: Request<Body>, server: &Server) -> Result<Bytes, ApiError> {
     let limits = &server.config.limits;
+    let plain = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if !request.headers().get_all(header::CONTENT_ENCODING).iter().all(plain) {
+        let message = "Content-Encoding: a body is taken as it is, not compressed; leave the header out";
+        return Err(ApiError::refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", message));
+    }
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if announced
         .and_then(|length| length.parse::<u64>().ok())

@@ -2,6 +2,7 @@
 
 mod builder;
 mod input;
+mod items;
 mod request;
 mod store;
 mod stream;
@@ -19,6 +20,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use builder::Builder;
+use items::Page;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
@@ -80,7 +82,9 @@ fn json_text(text: String) -> Response {
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
+    query: items::Query,
 ) -> Result<Response, ApiError> {
+    items::check_whole(&query)?;
     let stored = server.responses.get(&id).ok_or_else(|| not_found("response_id"))?;
     Ok(json_text(stored.response.clone()))
 }
@@ -89,9 +93,11 @@ pub(crate) async fn get(
 pub(crate) async fn input_items(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
+    query: items::Query,
 ) -> Result<Response, ApiError> {
+    let page = Page::read(&query)?;
     let stored = server.responses.get(&id).ok_or_else(|| not_found("response_id"))?;
-    Ok(json_text(stored.input.clone()))
+    Ok(json_text(page.of(&stored.input)?))
 }
 
 /// `DELETE /v1/responses/{id}`.

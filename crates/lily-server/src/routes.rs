@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use std::sync::Arc;
 
 /// The document that describes them all.
@@ -21,6 +21,9 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/messages", post(anthropic::messages))
         .route("/v1/messages/count_tokens", post(anthropic::count_tokens))
         .route("/v1/responses", post(responses::create))
+        // Not ids of responses, but OpenAI's paths for what there is not here.
+        .route("/v1/responses/input_tokens", any(not_found))
+        .route("/v1/responses/compact", any(not_found))
         .route("/v1/responses/{id}", get(responses::get).delete(responses::delete))
         .route("/v1/responses/{id}/input_items", get(responses::input_items))
         .route("/tokenize", post(openai::tokens::tokenize))

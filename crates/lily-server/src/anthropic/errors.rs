@@ -1,5 +1,6 @@
 //! Errors in Anthropic's shape.
 
+use super::request::NO_THREADS;
 use crate::error::ApiError;
 use axum::Json;
 use axum::http::{StatusCode, header};
@@ -24,7 +25,11 @@ pub(crate) fn error_body(error: &ApiError) -> Value {
         Some(param) if !text.starts_with(param.as_str()) => format!("{param}: {text}"),
         _ => text,
     };
-    json!({"type": "error", "error": {"type": kind, "message": message}})
+    let mut body = json!({"type": "error", "error": {"type": kind, "message": message}});
+    if error.code == Some(NO_THREADS) {
+        body["error"]["details"] = json!({"error_code": NO_THREADS, "unsupported": ["thread"]});
+    }
+    body
 }
 
 /// Puts an error answer into this format, whoever made it: a handler, the guard, or the router.

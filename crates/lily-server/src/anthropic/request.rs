@@ -53,21 +53,43 @@ impl Request {
     }
 }
 
+/// The code by which the vendor's clients know to go on without a thread: their tool runner asks for one first.
+pub(super) const NO_THREADS: &str = "thread_unsupported_request";
+
 fn check_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     for name in ["stop", "n", "logprobs", "response_format"] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(name, "is not a parameter of this route"));
         }
     }
+    if fields.get("thread").is_some() {
+        let reason = "is not a parameter of this route; send the whole conversation";
+        let error = ApiError::unsupported("thread", reason);
+        return Err(ApiError { code: Some(NO_THREADS), ..error });
+    }
     unsupported::allow(fields, "service_tier", &["auto", "standard_only"])
 }
 
-/// Tools in this format, as chat completions has them. Tools with a type of their own run on the vendor's servers (or
-/// have schemas that only its models know) and are left out.
+/// Tools that the client runs, by schemas that only the vendor's models know: what their types begin with.
+const BY_THE_CLIENT: [&str; 4] = ["bash_", "computer_", "memory_", "text_editor_"];
+
+/// Tools in this format, as chat completions has them. Other tools that run on the vendor's servers are left out; a
+/// client that would run them itself waits for calls, and is told that there will be none.
 fn read_tools(fields: &mut Fields, most: usize) -> Result<Vec<Tool>, ApiError> {
     tools::read_list(fields, most, |mut tool, wire| {
-        if tool.string("type")?.is_some_and(|kind| kind != "custom") {
-            return Ok(None);
+        match tool.string("type")?.as_deref() {
+            None | Some("custom") => {}
+            Some("function") => {
+                let reason = "is of another API; a tool of this route has name, description and input_schema \
+                              beside each other, and type custom or none";
+                return Err(ApiError::unsupported(tool.at("type"), reason));
+            }
+            Some(kind) if BY_THE_CLIENT.iter().any(|start| kind.starts_with(start)) => {
+                let reason = "only function tools are served: this model does not know the schema of that type; \
+                              send name, description and input_schema";
+                return Err(ApiError::unsupported(tool.at("type"), reason));
+            }
+            Some(_) => return Ok(None),
         }
         idle::cache_control(&mut tool)?;
         // Arguments are always sent while they are written.

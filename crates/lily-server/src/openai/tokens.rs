@@ -34,7 +34,11 @@ enum Subject {
 }
 
 fn read(body: lily_text::json::Value, server: &Server) -> Result<Subject, ApiError> {
-    if body.get("messages").is_some() {
+    let has = |name| body.get(name).is_some_and(|value| *value != lily_text::json::Value::Null);
+    if has("messages") {
+        if has("content") {
+            return Err(ApiError::invalid("content", "is a text beside messages; send one of them"));
+        }
         return match Request::from_chat(body, server)?.input {
             Input::Chat(conversation) => Ok(Subject::Conversation(conversation)),
             Input::Text(..) => Err(ApiError::internal("a conversation was read as text")),

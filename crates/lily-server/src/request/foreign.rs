@@ -47,8 +47,11 @@ const FORM: &str = "this server's way is response_format";
 const FLAT_FORM: &str = "this server's way is text.format";
 const OUTPUT: &str = "this server's way is output_config.format";
 
+const MOST: &str = "send max_tokens (on /v1/responses max_output_tokens)";
+const NO_BUDGET: &str = "thinking has no budget of its own; send enable_thinking and a limit of tokens";
+
 /// Of other local servers, on every route.
-const EVERYWHERE: [Foreign; 27] = [
+const EVERYWHERE: [Foreign; 48] = [
     ("structured_outputs", Nothing, "this server's way is a JSON schema"),
     ("regex", Nothing, "this server's way is a JSON schema"),
     ("ebnf", Nothing, "this server's way is a JSON schema"),
@@ -76,6 +79,28 @@ const EVERYWHERE: [Foreign; 27] = [
     ("options", Empty, "send its entries as parameters of this API"),
     ("format", Nothing, "this server's way is a JSON schema"),
     ("lora", Empty, ""),
+    ("chat_template", Nothing, "the checkpoint's own template is used"),
+    ("documents", Empty, "send them as text in a message"),
+    ("return_token_ids", Is(false), "send the text to /tokenize"),
+    ("n_predict", Number(-1.0), MOST),
+    ("num_predict", Number(-1.0), MOST),
+    ("max_new_tokens", Nothing, MOST),
+    ("min_length", Number(0.0), ""),
+    ("think", Nothing, "send enable_thinking"),
+    ("thinking_budget", Number(-1.0), NO_BUDGET),
+    ("reasoning_budget", Number(-1.0), NO_BUDGET),
+    ("include_reasoning", Is(true), "enable_thinking: false is an answer without thinking"),
+    ("random_seed", Nothing, "send seed"),
+    ("stop_words", Empty, "send stop (on /v1/messages stop_sequences)"),
+    ("tfs_z", Number(1.0), ""),
+    ("typical", Number(1.0), ""),
+    ("dynatemp_range", Number(0.0), ""),
+    // Its default elsewhere, where a probability of 0 keeps it from having an effect.
+    ("xtc_threshold", Number(0.1), ""),
+    ("num_return_sequences", Number(1.0), "send n"),
+    ("do_sample", Is(true), "send temperature: 0"),
+    ("logits_processors", Empty, "send logit_bias"),
+    ("keep_alive", Number(-1.0), "the model stays loaded until the server ends"),
 ];
 
 const GUIDES: [&str; 8] = [
@@ -101,7 +126,7 @@ const CHAT: [Foreign; 15] = [
     ("instructions", Nothing, "send a system message"),
     ("best_of", Number(1.0), "send n"),
     ("echo", Is(false), ""),
-    ("suffix", Nothing, ""),
+    ("suffix", Word(&[""]), ""),
     ("prompt", Nothing, "send messages"),
     ("input", Nothing, "send messages"),
     ("max_tool_calls", Nothing, "parallel_tool_calls: false ends an answer after one"),
@@ -133,7 +158,7 @@ const RESPONSES: [Foreign; 11] = [
     ("system", Nothing, "send instructions"),
     ("best_of", Number(1.0), ""),
     ("echo", Is(false), ""),
-    ("suffix", Nothing, ""),
+    ("suffix", Word(&[""]), ""),
     ("functions", Empty, "send tools"),
 ];
 
@@ -213,7 +238,7 @@ const KNOWN: [Foreign; 65] = [
     ("stop_sequences", Empty, ""),
     ("store", Is(false), "see /v1/responses"),
     ("stream_options", Empty, ""),
-    ("suffix", Nothing, ""),
+    ("suffix", Word(&[""]), ""),
     ("system", Nothing, ""),
     ("text", Empty, ""),
     ("thinking", Nothing, ""),

@@ -30,6 +30,10 @@ pub(crate) fn check_chat(fields: &mut Fields) -> Result<(), ApiError> {
 
 /// Refuses what completions elsewhere offer and this server does not.
 pub(crate) fn check_completions(fields: &mut Fields) -> Result<(), ApiError> {
+    // Nothing behind the prompt.
+    if fields.get("suffix").and_then(Value::as_str) == Some("") {
+        fields.take("suffix");
+    }
     for name in ["suffix", "tools", "tool_choice", "messages"] {
         if fields.get(name).is_some() {
             return Err(ApiError::unsupported(

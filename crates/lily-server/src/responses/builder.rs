@@ -176,7 +176,8 @@ impl Builder {
         messages.push(answer);
         let response = self.response();
         // Messages as text are about as large as what holds them here.
-        let bytes = text + input.len() + response.len() + 4096;
+        let items: usize = input.iter().map(super::items::Item::bytes).sum();
+        let bytes = text + items + response.len() + 4096;
         self.server.responses.insert(&self.id, Stored { response, input, messages, bytes });
     }
 

@@ -1,6 +1,6 @@
 //! Input items, as messages of chat completions.
 
-use super::request::raw;
+use super::items::Item;
 use crate::error::ApiError;
 use crate::fields::{Fields, wrong};
 use crate::request::results::Calls;
@@ -8,50 +8,36 @@ use crate::request::system::{call, message};
 use crate::request::thinking::CARRIED;
 use crate::state::Server;
 use lily_text::json::Value;
-use serde::Serialize;
+use std::collections::HashSet;
 
-/// Appends the messages that `input` spells and returns the items as `input_items` lists them, as JSON text.
-pub(super) fn read(input: Value, server: &Server, messages: &mut Vec<Value>) -> Result<String, ApiError> {
+/// Appends the messages that `input` spells and returns the items as `input_items` lists them.
+pub(super) fn read(input: Value, server: &Server, messages: &mut Vec<Value>) -> Result<Vec<Item>, ApiError> {
     let items = match input {
         Value::String(text) => {
             let content = serde_json::json!([{"type": "input_text", "text": text}]);
             messages.push(message("user", vec![("content", Value::String(text))]));
             let id = server.fresh_id("msg_");
-            let item = serde_json::json!({"id": id, "type": "message", "role": "user", "content": content});
-            return list(&[item]);
+            let item = serde_json::json!({"id": &id, "type": "message", "role": "user", "content": content});
+            return Ok(vec![Item::new(id, &item)?]);
         }
         Value::Array(items) => items,
         other => return Err(wrong("input", "a string or a list of items", &other)),
     };
     let mut listed = Vec::with_capacity(items.len());
     let mut answer = Answer { calls_made: Calls::of(messages), ..Answer::default() };
+    let mut ids = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
         let mut json = serde_json::to_value(&item).unwrap_or_default();
-        if json.get("id").is_none_or(serde_json::Value::is_null) && json.is_object() {
-            json["id"] = server.fresh_id("item_").into();
-        }
-        listed.push(json);
         let item = Fields::new(&format!("input[{index}]"), item)?;
         read_item(item, &mut answer, messages)?;
+        // An id is where a page of the list begins: each item has one of its own.
+        let own = json["id"].as_str().filter(|id| ids.insert((*id).to_owned())).map(str::to_owned);
+        let id = own.unwrap_or_else(|| server.fresh_id("item_"));
+        json["id"] = id.as_str().into();
+        listed.push(Item::new(id, &json)?);
     }
     answer.flush(messages);
-    list(&listed)
-}
-
-/// Items as a list, all on its one page.
-fn list<'a>(items: &'a [serde_json::Value]) -> Result<String, ApiError> {
-    #[derive(Serialize)]
-    struct List<'a> {
-        object: &'static str,
-        data: &'a [serde_json::Value],
-        first_id: Option<&'a serde_json::Value>,
-        last_id: Option<&'a serde_json::Value>,
-        has_more: bool,
-    }
-    let id_of = |item: Option<&'a serde_json::Value>| item.and_then(|item| item.get("id"));
-    let (first_id, last_id) = (id_of(items.first()), id_of(items.last()));
-    let list = List { object: "list", data: items, first_id, last_id, has_more: false };
-    Ok(raw(&list)?.get().to_owned())
+    Ok(listed)
 }
 
 fn read_item(mut item: Fields, answer: &mut Answer, messages: &mut Vec<Value>) -> Result<(), ApiError> {

@@ -1,8 +1,9 @@
 //! Reading `POST /v1/responses`.
 
 use super::input;
+use super::items::Item;
 use crate::error::ApiError;
-use crate::fields::{Fields, is_word};
+use crate::fields::Fields;
 use crate::guided::Form;
 use crate::request::foreign::{self, Route};
 use crate::request::format::{AnswerSchema, read_flat};
@@ -23,8 +24,8 @@ pub(super) struct Terms {
     /// Fields of the response object. They may be as large as a request, and are written several times: they are text
     /// by then.
     pub(super) echo: Vec<(&'static str, Box<RawValue>)>,
-    /// The input of this request as a list of items: JSON text.
-    pub(super) input: String,
+    /// The input of this request as a list of items.
+    pub(super) input: Vec<Item>,
     /// The conversation so far as messages, without instructions.
     pub(super) messages: Vec<Value>,
     /// Bytes of these messages as JSON, about.
@@ -170,6 +171,9 @@ pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, ApiError> {
     to_raw_value(value).map_err(|_| ApiError::internal("a value could not be written as JSON"))
 }
 
+/// What `include` may ask for.
+const OWN: [&str; 2] = ["reasoning.encrypted_content", "message.output_text.logprobs"];
+
 /// What `include` may ask of tools that run on a vendor's servers, and of input that this model does not read.
 const OF_A_VENDOR: [&str; 6] = [
     "code_interpreter_call.outputs",
@@ -189,18 +193,21 @@ fn read_include(fields: &mut Fields) -> Result<(bool, bool), ApiError> {
             Some("reasoning.encrypted_content") => carry = true,
             Some("message.output_text.logprobs") => logprobs = true,
             Some(name) if OF_A_VENDOR.contains(&name) => {}
-            Some(name) => {
-                let name = if is_word(name) { name } else { "this" };
-                let known = "reasoning.encrypted_content and message.output_text.logprobs";
-                return Err(ApiError::unsupported(
-                    format!("include[{index}]"),
-                    format_args!("{name} is not known; {known} are"),
-                ));
-            }
+            Some(_) => return Err(unknown_include(&format!("include[{index}]"))),
             None => return Err(crate::fields::wrong(&format!("include[{index}]"), "a string", &item)),
         }
     }
     Ok((carry, logprobs))
+}
+
+/// True if `include` may ask for it.
+pub(super) fn is_includable(name: &str) -> bool {
+    OF_A_VENDOR.contains(&name) || OWN.contains(&name)
+}
+
+/// The error for what it may not ask for.
+pub(super) fn unknown_include(path: &str) -> ApiError {
+    ApiError::unsupported(path, format_args!("is not known; {} are", OWN.join(" and ")))
 }
 
 /// The conversation: what a stored response knows, then this request's input.
@@ -208,7 +215,7 @@ fn read_conversation(
     fields: &mut Fields,
     server: &Server,
     most: usize,
-) -> Result<(Vec<Value>, String), ApiError> {
+) -> Result<(Vec<Value>, Vec<Item>), ApiError> {
     let mut messages = Vec::new();
     if let Some(id) = fields.string("previous_response_id")? {
         let stored = server.responses.get(&id).ok_or_else(|| super::not_found("previous_response_id"))?;

@@ -1,5 +1,6 @@
 //! Responses kept for later requests: in memory, bounded, the oldest go first.
 
+use super::items::Item;
 use crate::elsewhere::drop_elsewhere;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Stored {
     /// The response object, as JSON text.
     pub(crate) response: String,
-    /// Its own input items, as `input_items` lists them: JSON text.
-    pub(crate) input: String,
+    /// Its own input items.
+    pub(crate) input: Vec<Item>,
     /// The whole conversation, its answer included and instructions left out, as messages of chat completions.
     pub(crate) messages: Vec<lily_text::json::Value>,
     /// Bytes that all this takes, about.
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn stored(bytes: usize) -> Stored {
-        Stored { response: String::new(), input: String::new(), messages: Vec::new(), bytes }
+        Stored { response: String::new(), input: Vec::new(), messages: Vec::new(), bytes }
     }
 
     #[test]

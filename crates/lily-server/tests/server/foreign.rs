@@ -64,12 +64,25 @@ fn everywhere() -> (Value, Value) {
         "skip_special_tokens": false, "num_ctx": 4096, "options": {"num_ctx": 4096}, "format": "json",
         "lora": [{"id": 0}],
     });
+    let also_refused = json!({
+        "chat_template": "{{ x }}", "documents": [{"text": "x"}], "return_token_ids": true,
+        "n_predict": 5, "num_predict": 5, "max_new_tokens": 5, "min_length": 5, "think": true, "thinking_budget": 100,
+        "reasoning_budget": 0, "include_reasoning": false, "random_seed": 5, "stop_words": ["x"], "tfs_z": 0.9,
+        "typical": 0.9, "dynatemp_range": 0.5, "xtc_threshold": 0.2, "num_return_sequences": 2, "do_sample": false,
+        "logits_processors": ["x"], "keep_alive": "5m",
+    });
     let taken = json!({
         "min_tokens": 0, "ignore_eos": false, "stop_token_ids": [], "bad_words": [], "repeat_penalty": 1.0,
         "continue_final_message": false, "add_generation_prompt": true, "regex": null, "use_beam_search": false,
         "length_penalty": 1.0, "mirostat": 0, "skip_special_tokens": true, "options": {}, "lora": [],
     });
-    (refused, taken)
+    let also_taken = json!({
+        "chat_template": null, "documents": [], "return_token_ids": false, "n_predict": -1, "num_predict": -1,
+        "min_length": 0, "reasoning_budget": -1, "include_reasoning": true, "stop_words": [], "tfs_z": 1.0, "typical": 1,
+        "dynatemp_range": 0.0, "xtc_threshold": 0.1, "num_return_sequences": 1, "do_sample": true,
+        "logits_processors": [], "keep_alive": -1, "suffix": "",
+    });
+    (with(&refused, &also_refused), with(&taken, &also_taken))
 }
 
 #[tokio::test(flavor = "multi_thread")]

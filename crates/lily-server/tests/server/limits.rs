@@ -3,6 +3,7 @@
 use crate::app::{Setup, app};
 use crate::cases::with;
 use axum::body::{Body, Bytes};
+use axum::http::Request;
 use futures::stream;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -30,6 +31,18 @@ async fn bodies() {
     assert_eq!(app.post_raw(CHAT, Body::from_stream(never)).await.status, 408);
     let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("reset"))]);
     assert_eq!(app.post_raw(CHAT, Body::from_stream(broken)).await.status, 400);
+}
+
+/// A compressed body is no JSON that is broken.
+#[tokio::test(flavor = "multi_thread")]
+async fn encodings_of_bodies() {
+    let app = app("Hello.");
+    for (encoding, status) in [("gzip", 415), ("identity, br", 415), ("zstd", 415), ("Identity", 200)] {
+        let request = Request::post(CHAT).header("content-encoding", encoding);
+        let reply = app.send(request.body(Body::from(hi().to_string())).expect("a request")).await;
+        assert_eq!(reply.status, status, "{encoding}: {}", reply.body);
+        assert!(status == 200 || reply.error().starts_with("Content-Encoding: "), "{}", reply.body);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

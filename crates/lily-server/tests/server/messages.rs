@@ -19,6 +19,45 @@ async fn an_answer() {
     assert!(reply["usage"]["input_tokens"].as_u64().is_some_and(|tokens| tokens > 0));
 }
 
+/// The vendor's tool runner asks for a thread first, and goes on without one if it reads this.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_refused_in_the_words_of_its_client() {
+    let app = app("Hello.");
+    let reply = app.post(PATH, &with(&hi(), &json!({"thread": {"type": "create"}, "stream": true}))).await;
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status.as_u16(), &error["type"]), (400, &json!("invalid_request_error")));
+    let details = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    assert_eq!(error["details"], details, "{}", reply.body);
+    assert!(reply.error().starts_with("thread: "), "{}", reply.body);
+    let other = app.post(PATH, &with(&hi(), &json!({"n": 2}))).await;
+    assert_eq!(other.json()["error"].get("details"), None);
+    assert_eq!(app.post(PATH, &with(&hi(), &json!({"thread": null}))).await.status, 200);
+}
+
+/// Tools that the vendor's servers run are left out; those that the client would run are not, as it would wait for calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_of_other_kinds() {
+    let app = app("Hello.");
+    let own = json!({"name": "get", "input_schema": {"type": "object"}});
+    let function = json!({"type": "function", "function": {"name": "get", "parameters": {"type": "object"}}});
+    for (tool, word) in [
+        (json!({"type": "bash_20250124", "name": "bash"}), "function tools"),
+        (json!({"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}), "function tools"),
+        (json!({"type": "memory_20250818", "name": "memory"}), "function tools"),
+        (json!({"type": "computer_20250124", "name": "computer", "display_width_px": 1}), "function tools"),
+        (function, "input_schema"),
+    ] {
+        let reply = app.post(PATH, &with(&hi(), &json!({"tools": [own, tool]}))).await;
+        let error = reply.error();
+        assert_eq!(reply.status, 400, "{tool}");
+        assert!(error.starts_with("tools[1].type: ") && error.contains(word), "{error}");
+    }
+    for kind in ["web_search_20250305", "web_fetch_20250910", "code_execution_20250825", "of_tomorrow"] {
+        let tools = json!([own, {"type": kind, "name": "x"}]);
+        assert_eq!(app.post(PATH, &with(&hi(), &json!({"tools": tools}))).await.status, 200, "{kind}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn thinking_is_a_block_of_its_own() {
     let app = app("A thought.\n</think>\n\nHello.");

@@ -10,6 +10,10 @@ async fn models() {
     assert_eq!(list["object"], "list");
     assert_eq!(list["data"][0]["id"], "scripted");
     assert_eq!(app.get("/v1/models/scripted").await.json(), list["data"][0]);
+    // Anthropic's client reads the same list.
+    let model = &list["data"][0];
+    assert_eq!((&model["type"], &model["created_at"]), (&json!("model"), &json!("2023-11-14T22:13:20Z")));
+    assert_eq!((&model["display_name"], &list["has_more"]), (&model["id"], &json!(false)));
     let missing = app.get("/v1/models/other/name").await;
     assert_eq!((missing.status.as_u16(), &missing.json()["error"]["code"]), (404, &json!("model_not_found")));
 }

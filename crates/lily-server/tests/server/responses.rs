@@ -233,3 +233,80 @@ async fn what_is_repeated_counts() {
         assert_eq!(app.get(&format!("{PATH}/{id}")).await.status.as_u16(), status, "{letters} letters");
     }
 }
+
+/// The items of a stored response are given in pages, the newest first unless asked otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn input_items_come_in_pages() {
+    let app = app("</think>Hello.");
+    let item = |k: usize| json!({"role": "user", "content": format!("{k}"), "id": format!("m{k}")});
+    let mut items: Vec<Value> = (0..25).map(item).collect();
+    // Ids that are there twice are no places to go on from.
+    items[24]["id"] = json!("m0");
+    let reply = app.post(PATH, &json!({"input": items})).await.json();
+    let path = format!("{PATH}/{}/input_items", reply["id"].as_str().expect("an id"));
+    for (order, newest_first) in [("", true), ("order=desc", true), ("order=asc", false)] {
+        for limit in [None, Some(1), Some(24), Some(100)] {
+            let (mut texts, mut after) = (Vec::new(), String::new());
+            loop {
+                let limited = limit.map_or_else(String::new, |limit| format!("&limit={limit}"));
+                let page = app.get(&format!("{path}?{order}{limited}{after}")).await.json();
+                let data = page["data"].as_array().expect("items");
+                assert!(data.len() <= limit.unwrap_or(20) && !data.is_empty(), "{page}");
+                assert_eq!(
+                    (&page["first_id"], &page["last_id"]),
+                    (&data[0]["id"], &data[data.len() - 1]["id"])
+                );
+                texts.extend(data.iter().map(|item| item["content"].as_str().expect("text").to_owned()));
+                if page["has_more"] == false {
+                    break;
+                }
+                after = format!("&after={}", page["last_id"].as_str().expect("an id"));
+            }
+            let mut wanted: Vec<String> = (0..25).map(|k| k.to_string()).collect();
+            if newest_first {
+                wanted.reverse();
+            }
+            assert_eq!(texts, wanted, "{order} {limit:?}");
+        }
+    }
+    let end = app.get(&format!("{path}?order=desc&after=m0")).await.json();
+    assert_eq!((&end["data"], &end["first_id"], &end["has_more"]), (&json!([]), &Value::Null, &json!(false)));
+}
+
+/// What a query asks for is done, or named.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_are_honoured_or_named() {
+    let app = app("</think>Hello.");
+    let reply = app.post(PATH, &json!({"input": "Hi"})).await.json();
+    let path = format!("{PATH}/{}", reply["id"].as_str().expect("an id"));
+    for (query, param) in [
+        ("?stream=true", "stream"),
+        ("?stream=1", "stream"),
+        ("?starting_after=3", "starting_after"),
+        ("?include_obfuscation=true", "include_obfuscation"),
+        ("?include[]=everything", "include"),
+        ("/input_items?limit=0", "limit"),
+        ("/input_items?limit=101", "limit"),
+        ("/input_items?limit=-1", "limit"),
+        ("/input_items?limit=1.5", "limit"),
+        ("/input_items?limit=", "limit"),
+        ("/input_items?limit=99999999999999999999", "limit"),
+        ("/input_items?order=up", "order"),
+        ("/input_items?after=x", "after"),
+        ("/input_items?include=everything", "include"),
+    ] {
+        let refused = app.get(&format!("{path}{query}")).await;
+        let named = (refused.status.as_u16(), refused.json()["error"]["param"].clone());
+        assert_eq!(named, (400, json!(param)), "{query}: {}", refused.body);
+    }
+    for query in [
+        "?stream=false&include_obfuscation=false&include[]=reasoning.encrypted_content&x=y",
+        "/input_items?limit=1&limit=2&include=message.output_text.logprobs&%FF=%FF",
+    ] {
+        assert_eq!(app.get(&format!("{path}{query}")).await.status, 200, "{query}");
+    }
+    for missing in ["input_tokens", "compact"] {
+        let reply = app.post(&format!("{PATH}/{missing}"), &json!({"input": "Hi"})).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (404, &json!("unknown_path")));
+    }
+}

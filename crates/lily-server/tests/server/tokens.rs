@@ -26,6 +26,10 @@ async fn faults_are_named() {
     let app = app("");
     assert_eq!(app.post("/tokenize", &json!({})).await.json()["error"]["param"], "prompt");
     assert_eq!(app.post("/detokenize", &json!({})).await.json()["error"]["param"], "tokens");
+    let messages = json!([{"role": "user", "content": "Hi"}]);
+    let both = app.post("/tokenize", &json!({"messages": messages, "content": "Hi"})).await;
+    assert_eq!((both.status.as_u16(), &both.json()["error"]["param"]), (400, &json!("content")));
+    assert_eq!(app.post("/tokenize", &json!({"messages": null, "content": "Hi"})).await.status, 200);
     for id in [json!(tokenizer().size()), json!(-1), json!("1"), json!(1e30)] {
         let reply = app.post("/detokenize", &json!({"tokens": [0, id]})).await;
         assert_eq!(
