@@ -58,21 +58,15 @@ assert told.stop_reason == "end_turn" and "7" in told.content[-1].text, told
 cities = []
 
 
-@anthropic.beta_tool
-def get_temperature(city: str) -> str:
-    """The temperature in a city now, in degrees Celsius.
-
-    Args:
-        city: The city.
-    """
+@anthropic.beta_tool(**tool)
+def get_weather(city: str) -> str:
     cities.append(city)
-    return "7"
+    return result["content"]
 
 
-running = {**calling, "messages": [{"role": "user", "content": "What is the temperature in Oslo right now?"}]}
 for streamed in (False, True):
     cities.clear()
-    runner = client.beta.messages.tool_runner(**{**running, "tools": [get_temperature]}, stream=streamed)
+    runner = client.beta.messages.tool_runner(**{**calling, "tools": [get_weather]}, stream=streamed)
     turns = [turn.get_final_message() if streamed else turn for turn in runner]
     assert [turn.stop_reason for turn in turns] == ["tool_use", "end_turn"], turns
     assert len(cities) == 1 and "Oslo" in cities[0] and "7" in turns[-1].content[-1].text, (cities, turns)
