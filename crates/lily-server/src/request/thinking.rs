@@ -18,6 +18,12 @@ pub(crate) const CARRIED: &str = "lily:";
 const SWITCH: &str = "enable_thinking";
 const PRESERVE: &str = "preserve_thinking";
 
+/// Variables of a template that are not the client's to set.
+const SET: [&str; 3] = ["messages", "tools", "add_generation_prompt"];
+
+/// What templates call: a value in its place would break them, and the fault would seem to be in the messages.
+const FUNCTIONS: [&str; 5] = ["raise_exception", "strftime_now", "namespace", "range", "dict"];
+
 /// What a wire format says of thinking in its own way.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Asked {
@@ -40,10 +46,12 @@ pub(crate) fn read_kwargs(
         Some(kwargs) => kwargs.into_rest(),
         None => Vec::new(),
     };
-    for reserved in ["messages", "tools", "add_generation_prompt"] {
-        if kwargs.iter().any(|(key, _)| key == reserved) {
-            let path = format!("chat_template_kwargs.{reserved}");
-            return Err(ApiError::invalid(path, "is set by the server and cannot be replaced"));
+    for (names, reason) in [
+        (SET.as_slice(), "is set by the server and cannot be replaced"),
+        (FUNCTIONS.as_slice(), "is a function of templates and cannot be replaced"),
+    ] {
+        if let Some(name) = names.iter().find(|name| kwargs.iter().any(|(key, _)| key == *name)) {
+            return Err(ApiError::invalid(format!("chat_template_kwargs.{name}"), reason));
         }
     }
     for name in [SWITCH, PRESERVE] {

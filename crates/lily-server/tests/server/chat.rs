@@ -214,6 +214,8 @@ async fn wrong_kinds_are_named() {
         ("tools[0].function", json!([{"type": "function"}])),
         ("tools[0].function.name", json!([{"type": "function", "function": {"name": "a b"}}])),
         ("chat_template_kwargs", json!([])),
+        ("chat_template_kwargs.raise_exception", json!({"raise_exception": "x"})),
+        ("chat_template_kwargs.namespace", json!({"namespace": 1, "enable_thinking": true})),
         ("stream_options", json!(true)),
     ] {
         let root = field.split(['[', '.']).next().expect("a root");
