@@ -2,6 +2,7 @@
 
 use crate::error::ApiError;
 use lily_text::json::Value;
+pub(crate) use lily_text::word::is_word;
 
 /// The fields of an object, read by name; `null` is the same as absent.
 pub(crate) struct Fields {
@@ -123,15 +124,6 @@ impl Fields {
     pub(crate) fn into_rest(self) -> Vec<(String, Value)> {
         self.fields
     }
-}
-
-/// Bytes of a client's word that an error repeats.
-const WORD: usize = 80;
-
-/// True if a client's text is a word that can be looked for, such as a name or an id; errors repeat nothing else.
-pub(crate) fn is_word(text: &str) -> bool {
-    let legible = |c: char| c.is_ascii_alphanumeric() || "_-.:|/".contains(c);
-    !text.is_empty() && text.len() <= WORD && text.chars().all(legible)
 }
 
 /// A finite number within `low..=high`.

@@ -43,7 +43,8 @@ impl Form {
         self.answer.is_some() && !self.is_required()
     }
 
-    fn is_required(&self) -> bool {
+    /// True if the answer must be a call.
+    pub(crate) fn is_required(&self) -> bool {
         matches!(self.choice, ToolChoice::Required | ToolChoice::Named(_))
     }
 

@@ -6,6 +6,10 @@
 //! a request is being answered, and something harmless is sent: an interim response (`100 Continue`) before the answer,
 //! a comment in a stream of events. After a reset the end is passed on, and the answer is cancelled as always.
 //!
+//! The HTTP library reads no further while it holds the beginning of another request (a line's end behind a body is
+//! enough), and would not see that its client is gone. So the socket reads ahead by itself while an answer is made, at
+//! most [`AHEAD`] bytes, which the library is given when it asks again.
+//!
 //! Clients of HTTP/1.0, which knows no interim responses, count as gone unless their answer is there at once.
 
 use crate::stall::StallGuard;
@@ -16,6 +20,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper::{Request, Response, Version, header};
 use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -36,6 +41,11 @@ const FRESH: Duration = Duration::from_secs(1);
 const PROBE: Duration = Duration::from_secs(5);
 /// Time for a body that has arrived to be taken in; one that makes no progress for so long has broken off.
 const TAKE_IN: Duration = Duration::from_millis(500);
+
+/// Bytes that are kept for the HTTP library while it does not read. Behind more of them an end is not seen.
+const AHEAD: usize = 64 << 10;
+/// Bytes of one read ahead.
+const PIECE: usize = 4 << 10;
 
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const COMMENT: Bytes = Bytes::from_static(b": are you there?\n\n");
@@ -94,7 +104,8 @@ impl State {
 pub(crate) fn halves(stream: StallGuard<TcpStream>, app: Router) -> (HalfClose, Watched) {
     let state = State { stage: Stage::Idle, comment: false, wakers: Vec::new() };
     let exchange = Arc::new(Exchange(Mutex::new(state)));
-    let socket = HalfClose { stream, exchange: Arc::clone(&exchange), end: None, unsent: &[] };
+    let socket =
+        HalfClose { stream, exchange: Arc::clone(&exchange), ahead: VecDeque::new(), end: None, unsent: &[] };
     (socket, Watched { app: TowerToHyperService::new(app), exchange })
 }
 
@@ -102,6 +113,8 @@ pub(crate) fn halves(stream: StallGuard<TcpStream>, app: Router) -> (HalfClose, 
 pub(crate) struct HalfClose {
     stream: StallGuard<TcpStream>,
     exchange: Arc<Exchange>,
+    /// What was read while the HTTP library did not ask for it.
+    ahead: VecDeque<u8>,
     /// The client says no more.
     end: Option<Box<End>>,
     /// What of an interim response is not sent yet.
@@ -179,6 +192,33 @@ impl HalfClose {
         Poll::Pending
     }
 
+    /// Looks for the end while an answer is made, whether the HTTP library reads or not: an error when its client is
+    /// gone.
+    fn watch(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if !matches!(self.exchange.state().stage, Stage::Preparing(_) | Stage::Answering) {
+            return Ok(());
+        }
+        while self.end.is_none() && self.ahead.len() < AHEAD {
+            let mut piece = [0; PIECE];
+            let mut piece = ReadBuf::new(&mut piece);
+            match Pin::new(&mut self.stream).poll_read(context, &mut piece) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(outcome) => outcome?,
+            }
+            if piece.filled().is_empty() {
+                self.end = Some(Box::new(End::new()));
+            } else {
+                self.ahead.extend(piece.filled());
+                // The library may be waiting for just this.
+                context.waker().wake_by_ref();
+            }
+        }
+        match self.poll_end(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::ConnectionReset.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
+
     /// Sends what is left of an interim response; nothing else may come before that.
     fn poll_unsent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
@@ -199,6 +239,13 @@ impl AsyncRead for HalfClose {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.ahead.is_empty() {
+            let (first, _) = self.ahead.as_slices();
+            let taken = first.len().min(buffer.remaining());
+            buffer.put_slice(&first[..taken]);
+            self.ahead.drain(..taken);
+            return Poll::Ready(Ok(()));
+        }
         if self.end.is_none() {
             let before = buffer.filled().len();
             match Pin::new(&mut self.stream).poll_read(context, buffer) {
@@ -236,6 +283,8 @@ impl AsyncWrite for HalfClose {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The library flushes whenever it is at work on the connection.
+        self.watch(context)?;
         std::task::ready!(self.poll_unsent(context))?;
         Pin::new(&mut self.stream).poll_flush(context)
     }

@@ -209,7 +209,8 @@ fn check_answers(prompts: usize, choices: usize, server: &Server) -> Result<(), 
 }
 
 /// Stop strings: absent, one string, or a list; the empty string would end every answer at once and is refused. So are
-/// stop strings beside a form of the answer: one could cut it, and half a form would look like a whole one.
+/// stop strings beside a form of the answer: one could cut it, and half a form would look like a whole one, a call that must
+/// be made like none.
 pub(crate) fn stop_strings(
     fields: &mut Fields,
     name: &str,
@@ -238,6 +239,11 @@ pub(crate) fn stop_strings(
     };
     if !strings.is_empty() && form.has_schema() {
         let reason = "cannot be combined with an answer held to JSON, which it could cut; such an answer ends by itself";
+        return Err(ApiError::unsupported(path, reason));
+    }
+    if !strings.is_empty() && form.is_required() {
+        let reason =
+            "cannot be combined with a required call, which it could cut; such an answer ends by itself";
         return Err(ApiError::unsupported(path, reason));
     }
     if strings.len() > limits.stop_strings {

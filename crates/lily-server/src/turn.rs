@@ -11,7 +11,7 @@ use lily_engine::{
 };
 use lily_text::parser::{self, Event as Piece, MessageParser};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What happens in a turn, in order; after `Finish` or an error there is nothing.
 #[derive(Debug)]
@@ -62,13 +62,22 @@ pub(crate) struct Turn {
     single_call: bool,
     /// It is complete: nothing may follow.
     called: bool,
+    /// What it has cost so far, as far as events tell; in the end the engine's own account.
     usage: Usage,
+    times: Times,
     reasoning_tokens: usize,
     log: RequestLog,
     done: bool,
     limits: TurnLimits,
     /// The reader's tools, which are as large as a request makes them.
     _tools: Option<Kept<MessageParser>>,
+}
+
+/// When what happened, for the account of a turn that does not come to its end.
+struct Times {
+    submitted: Instant,
+    begun: Option<Instant>,
+    first_token: Option<Instant>,
 }
 
 /// What error messages need to know.
@@ -104,6 +113,7 @@ impl Turn {
             single_call: options.single_call,
             called: false,
             usage: Usage { prompt_tokens: request.prompt.len(), ..Usage::default() },
+            times: Times { submitted: Instant::now(), begun: None, first_token: None },
             reasoning_tokens: 0,
             log: options.log,
             done: false,
@@ -152,7 +162,10 @@ impl Turn {
 
     fn take(&mut self, event: Event) -> Result<TurnEvent, ApiError> {
         match event {
-            Event::Prefill { done, total } => Ok(TurnEvent::Prefill { done, total }),
+            Event::Prefill { done, total } => {
+                self.prefill(done);
+                Ok(TurnEvent::Prefill { done, total })
+            }
             Event::Token { id, text, logprob } => Ok(self.token(id, &text, logprob)),
             Event::Finished { text, reason, stop, usage } => {
                 self.log.text(&text);
@@ -181,10 +194,24 @@ impl Turn {
         }
     }
 
+    /// The first of these events comes with a place for the generation and tells what is cached, the others what has
+    /// been read.
+    fn prefill(&mut self, done: usize) {
+        match self.times.begun {
+            None => {
+                self.times.begun = Some(Instant::now());
+                self.usage.queue = self.times.submitted.elapsed();
+                self.usage.cached_tokens = done;
+            }
+            Some(begun) => self.usage.prefill = begun.elapsed(),
+        }
+    }
+
     fn token(&mut self, id: TokenId, text: &str, logprob: Option<TokenLogprob>) -> TurnEvent {
         self.log.token();
         self.log.text(text);
         self.usage.completion_tokens += 1;
+        self.usage.decode = self.times.first_token.get_or_insert_with(Instant::now).elapsed();
         if self.reader.in_reasoning() {
             self.reasoning_tokens += 1;
         }

@@ -7,6 +7,7 @@ pub mod parser;
 mod pointer;
 mod template;
 mod tokenizer;
+pub mod word;
 
 pub use messages::{MessageError, prepare_messages};
 pub use template::{ChatTemplate, Prompt, RenderRequest, TemplateError};

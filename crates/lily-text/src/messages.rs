@@ -1,6 +1,7 @@
 //! From messages as they are on the wire to messages as a template wants them.
 
 use crate::json::Value;
+use crate::word::shown;
 
 /// Why a message cannot be rendered; names the message's index and field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +16,8 @@ pub struct MessageError {
 /// Checks and normalises wire messages, so that a template finds what it expects:
 ///
 /// - `role` must be one of system, developer, user, assistant, tool; `developer` becomes `system`;
-/// - `content` must be text, `null`, or a list of text parts; other parts (images, audio, files) are refused by name;
+/// - `content` must be text or a list of text parts; other parts (images, audio, files) are refused by name. An
+///   assistant needs none, and the result of a call may be `null`;
 /// - of an assistant, `reasoning` is accepted for `reasoning_content` (which wins), and each call's `arguments` text
 ///   becomes the object it spells.
 ///
@@ -36,7 +38,10 @@ fn prepare(message: Value) -> Result<Value, String> {
         return Err(format!("must be an object with `role` and `content`, not {}", message.kind()));
     };
     let role = prepare_role(&mut fields)?;
-    if let Some(content) = field(&mut fields, "content") {
+    // A call may have no result to tell.
+    let may_be_null = matches!(role.as_str(), "assistant" | "tool");
+    let content = field(&mut fields, "content").filter(|content| may_be_null || **content != Value::Null);
+    if let Some(content) = content {
         check_content(content)?;
     } else if role != "assistant" {
         return Err(format!("a {role} message needs `content`"));
@@ -64,7 +69,8 @@ fn prepare_role(fields: &mut [(String, Value)]) -> Result<String, String> {
             }
             "system" | "user" | "assistant" | "tool" => Ok(role.clone()),
             other => Err(format!(
-                "role {other:?} is not known\nhint: use system, developer, user, assistant or tool"
+                "role \"{}\" is not known\nhint: use system, developer, user, assistant or tool",
+                shown(other)
             )),
         },
         Some(other) => Err(format!("`role` must be a string, not {}", other.kind())),
@@ -116,7 +122,8 @@ fn unsupported(kind: &str) -> String {
         Some(_) => "files are not supported",
         None => "this kind of content is not supported",
     };
-    format!("{what} (part of type {kind:?})\nhint: this model reads text only; send parts of type \"text\"")
+    let kind = shown(kind);
+    format!("{what} (part of type \"{kind}\")\nhint: this model reads text only; send parts of type \"text\"")
 }
 
 fn prepare_reasoning(fields: &mut Vec<(String, Value)>) -> Result<(), String> {

@@ -16,6 +16,7 @@ use lily_text::json::Value;
 pub(crate) const CARRIED: &str = "lily:";
 
 const SWITCH: &str = "enable_thinking";
+const NESTED: &str = "chat_template_kwargs.enable_thinking";
 const PRESERVE: &str = "preserve_thinking";
 
 /// Variables of a template that are not the client's to set.
@@ -54,6 +55,7 @@ pub(crate) fn read_kwargs(
             return Err(ApiError::invalid(format!("chat_template_kwargs.{name}"), reason));
         }
     }
+    let nested = boolean(&kwargs, SWITCH)?.is_some();
     for name in [SWITCH, PRESERVE] {
         let inner = boolean(&kwargs, name)?;
         match (fields.boolean(name)?, inner) {
@@ -76,31 +78,32 @@ pub(crate) fn read_kwargs(
     {
         return Err(ApiError::invalid("reasoning_effort", format_args!("contradicts {name}")));
     }
-    let wanted = effort.or(asked.thinking.map(|(_, own)| own)).or(config.thinking).or(asked.absent);
-    apply(&mut kwargs, wanted, config)?;
+    let asked_for = effort.map(|effort| ("reasoning_effort", effort)).or(asked.thinking);
+    match boolean(&kwargs, SWITCH)? {
+        Some(switch) => {
+            let path = if nested { NESTED } else { SWITCH };
+            check_forced(path, switch, config)?;
+        }
+        None => {
+            if let Some((path, thinking)) = asked_for {
+                check_forced(path, thinking, config)?;
+            }
+            let wanted = asked_for.map(|(_, thinking)| thinking);
+            set(&mut kwargs, wanted.or(config.thinking).or(asked.absent));
+        }
+    }
     Ok(kwargs)
 }
 
-/// Adds the switch as it is wanted where the request has none.
-fn apply(
-    kwargs: &mut Vec<(String, Value)>,
-    wanted: Option<bool>,
-    config: &ServerConfig,
-) -> Result<(), ApiError> {
-    let asked = boolean(kwargs, SWITCH)?;
-    if config.force_thinking && config.thinking.is_some() {
-        if asked.is_some() && asked != config.thinking {
-            let state = if config.thinking == Some(true) { "on" } else { "off" };
-            return Err(ApiError::unsupported(
-                SWITCH,
-                format_args!("thinking is always {state} on this server"),
-            ));
+/// Refuses what asks for other thinking than the server's, where that is forced.
+fn check_forced(path: &str, thinking: bool, config: &ServerConfig) -> Result<(), ApiError> {
+    match config.thinking.filter(|_| config.force_thinking) {
+        Some(forced) if forced != thinking => {
+            let state = if forced { "on" } else { "off" };
+            Err(ApiError::unsupported(path, format_args!("thinking is always {state} on this server")))
         }
-        set(kwargs, config.thinking);
-    } else if asked.is_none() {
-        set(kwargs, wanted);
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn set(kwargs: &mut Vec<(String, Value)>, thinking: Option<bool>) {

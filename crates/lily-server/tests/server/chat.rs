@@ -132,10 +132,68 @@ async fn the_servers_own_switch() {
         if forced {
             assert_eq!(
                 (asked.status.as_u16(), &asked.json()["error"]["param"]),
-                (400, &json!("enable_thinking"))
+                (400, &json!("chat_template_kwargs.enable_thinking"))
             );
         } else {
             assert_eq!(asked.json()["choices"][0]["message"]["reasoning_content"], "Hello.");
+        }
+    }
+}
+
+/// A forced setting refuses whatever asks for something else, by the name that was sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn forced_thinking_is_not_asked_away() {
+    let messages = json!([{"role": "user", "content": "Hi"}]);
+    for forced in [false, true] {
+        let mut setup = Setup::new("</think>\n\nHello.");
+        (setup.config.thinking, setup.config.force_thinking) = (Some(forced), true);
+        let app = setup.start();
+        for asked in [false, true] {
+            let effort = if asked { "high" } else { "none" };
+            let kind = if asked { "adaptive" } else { "disabled" };
+            for (path, field, value, param) in [
+                ("/v1/chat/completions", "enable_thinking", json!(asked), "enable_thinking"),
+                (
+                    "/v1/chat/completions",
+                    "chat_template_kwargs",
+                    json!({"enable_thinking": asked}),
+                    "chat_template_kwargs.enable_thinking",
+                ),
+                ("/v1/chat/completions", "reasoning_effort", json!(effort), "reasoning_effort"),
+                ("/v1/responses", "reasoning", json!({"effort": effort}), "reasoning.effort"),
+                ("/v1/messages", "thinking", json!({"type": kind}), "thinking"),
+                ("/v1/messages", "output_config", json!({"effort": "high"}), "output_config.effort"),
+            ] {
+                let mut body = match path {
+                    "/v1/responses" => json!({"input": "Hi"}),
+                    _ => json!({"messages": messages, "max_tokens": 20}),
+                };
+                body[field] = value;
+                let reply = app.post(path, &body).await;
+                let is_other = if field == "output_config" { !forced } else { asked != forced };
+                assert_eq!(reply.status, if is_other { 400 } else { 200 }, "{body}: {}", reply.body);
+                if is_other {
+                    assert!(
+                        reply.error().contains(&format!("{param}: thinking is always")),
+                        "{}",
+                        reply.body
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Content that is null is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_is_needed() {
+    let app = app("</think>\n\nHello.");
+    for role in ["user", "system"] {
+        let hi = json!({"role": "user", "content": "Hi"});
+        for message in [json!({"role": role, "content": null}), json!({"role": role})] {
+            let reply = app.chat(&json!({"messages": [message, hi]})).await;
+            assert_eq!(reply.status, 400, "{}", reply.body);
+            assert!(reply.error().contains(&format!("a {role} message needs `content`")), "{}", reply.body);
         }
     }
 }

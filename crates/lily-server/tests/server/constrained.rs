@@ -224,6 +224,158 @@ async fn strict_tools() {
     }
 }
 
+/// A stop string could cut a call that must be made, and nothing would be left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stop_string_beside_a_required_call() {
+    let app = app(CALL);
+    let flat = json!([{"type": "function", "name": "get", "parameters": schema()}]);
+    let messages = json!([{"role": "user", "content": "Weather?"}]);
+    let vendors = json!([{"name": "get", "input_schema": schema()}]);
+    let named = json!({"type": "function", "function": {"name": "get"}});
+    for (path, body, param) in [
+        (
+            "/v1/chat/completions",
+            hi(&json!({"tools": tools(false), "tool_choice": "required", "stop": "Os"})),
+            "stop",
+        ),
+        (
+            "/v1/chat/completions",
+            hi(&json!({"tools": tools(true), "tool_choice": named, "stop": ["Os"]})),
+            "stop",
+        ),
+        (
+            "/v1/responses",
+            json!({"input": "x", "tools": flat, "tool_choice": "required", "stop": "Os"}),
+            "stop",
+        ),
+        (
+            "/v1/messages",
+            json!({"messages": messages, "max_tokens": 50, "tools": vendors, "tool_choice": {"type": "any"}, "stop_sequences": ["Os"]}),
+            "stop_sequences",
+        ),
+    ] {
+        let reply = app.post(path, &body).await;
+        assert_eq!(reply.status, 400, "{path} {body}: {}", reply.body);
+        assert!(
+            reply.error().contains(&format!("{param}: cannot be combined with a required call")),
+            "{}",
+            reply.body
+        );
+    }
+    let body = hi(&json!({"tools": tools(false), "tool_choice": "required", "stop": []}));
+    assert_eq!(app.chat(&body).await.json()["choices"][0]["finish_reason"], "tool_calls");
+}
+
+/// A required call of a tool whose schema is beyond the limits has free arguments; a strict one is refused with its
+/// place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_raw_text_beyond_the_limits() {
+    let app = app(CALL);
+    let long = json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 20_000}}});
+    let other = json!({"type": "function", "function": {"name": "other"}});
+    let tools = |strict: bool| json!([other, {"type": "function", "function": {"name": "get", "parameters": long, "strict": strict}}]);
+    let request = hi(&json!({"tools": tools(false), "tool_choice": "required", "max_tokens": 30}));
+    assert_eq!(app.chat(&request).await.status, 200);
+    for choice in ["required", "auto"] {
+        let reply = app.chat(&hi(&json!({"tools": tools(true), "tool_choice": choice}))).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["error"]["param"]),
+            (400, &json!("tools[1].function.parameters"))
+        );
+        assert!(reply.error().contains("at properties.a: it is too complex"), "{}", reply.error());
+    }
+}
+
+/// Errors repeat words of a request and nothing else of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_repeat_words_only() {
+    let app = app(JSON);
+    for (word, is_shown) in [
+        ("plain_word", true),
+        ("a\u{1b}[31m\nsecret", false),
+        ("two secret", false),
+        (&*"secret".repeat(20), false),
+    ] {
+        let bad = json!({"type": "object", "properties": {word: {"type": "string", "not": {}}}});
+        let deep = json!({"type": "object", "properties": {"a": {"$ref": format!("#/$defs/{word}")}}, "$defs": {word: {"not": {}}}});
+        let lost = json!({"type": "object", "required": [word]});
+        let chat = "/v1/chat/completions";
+        let user = |content: Value| json!([{"role": "user", "content": content}]);
+        let mut bodies = vec![
+            (chat, json!({"messages": [{"role": word, "content": "x"}]})),
+            (chat, json!({"messages": user(json!([{"type": word, "text": "x"}]))})),
+            (chat, json!({"messages": [{"role": "tool", "tool_call_id": word, "content": "x"}]})),
+            (
+                chat,
+                json!({"messages": user(json!("x")), "tools": [{"type": word}], "tool_choice": {"type": word}}),
+            ),
+            ("/v1/responses", json!({"input": [{"role": word, "content": "x"}]})),
+            ("/v1/responses", json!({"input": [{"role": "user", "content": [{"type": word, "text": "x"}]}]})),
+            ("/v1/responses", json!({"input": [{"type": word, "content": "x"}]})),
+            ("/v1/responses", json!({"input": "x", "include": [word]})),
+            (
+                "/v1/responses",
+                json!({"input": [{"type": "function_call_output", "call_id": word, "output": "x"}]}),
+            ),
+            ("/v1/messages", json!({"max_tokens": 5, "messages": [{"role": word, "content": "x"}]})),
+            (
+                "/v1/messages",
+                json!({"max_tokens": 5, "messages": user(json!([{"type": word, "text": "x"}]))}),
+            ),
+            (
+                "/v1/messages",
+                json!({"max_tokens": 5, "messages": user(json!([{"type": "tool_result", "tool_use_id": word}]))}),
+            ),
+        ];
+        for schema in [
+            bad,
+            deep,
+            lost,
+            json!({"type": "object", word: {}}),
+            json!({"type": word}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "anyOf": [{}], word: 1}}}),
+        ] {
+            let nested = json!([{"type": "function", "function": {"name": "f", "parameters": schema, "strict": true}}]);
+            let flat = json!([{"type": "function", "name": "f", "parameters": schema, "strict": true}]);
+            let vendors = json!([{"name": "f", "input_schema": schema, "strict": true}]);
+            let format = json!({"type": "json_schema", "schema": schema});
+            let deeper = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
+            bodies.push((chat, hi(&json!({"tools": nested}))));
+            bodies.push((chat, hi(&json!({"response_format": deeper}))));
+            bodies.push(("/v1/completions", json!({"prompt": "x", "response_format": deeper})));
+            bodies.push(("/v1/responses", json!({"input": "x", "tools": flat})));
+            bodies.push(("/v1/responses", json!({"input": "x", "text": {"format": format}})));
+            bodies.push((
+                "/v1/messages",
+                json!({"max_tokens": 5, "messages": user(json!("x")), "tools": vendors}),
+            ));
+            bodies.push((
+                "/v1/messages",
+                json!({"max_tokens": 5, "messages": user(json!("x")), "output_config": {"format": format}}),
+            ));
+        }
+        let (mut refused, mut shown) = (0, 0);
+        for (path, body) in bodies {
+            let mut body = body;
+            if body["max_tokens"].is_null() && path != "/v1/responses" {
+                body["max_tokens"] = json!(5);
+            }
+            let reply = app.post(path, &body).await;
+            refused += usize::from(reply.status != 200);
+            if reply.status != 200 {
+                let message = reply.error();
+                assert!(
+                    !message.contains("secret") && !message.contains('\u{1b}'),
+                    "{path} {body}: {message}"
+                );
+                shown += usize::from(message.contains(word));
+            }
+        }
+        assert!(refused > 25, "{refused}");
+        assert_eq!(shown > 15, is_shown, "{word}: {shown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_enforced_is_refused_with_its_place() {
     let app = app(JSON);

@@ -96,6 +96,36 @@ async fn one_line_an_answer_and_no_text() {
     }
 }
 
+/// What a cancelled answer cost is told, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_answer_has_its_times() {
+    logged();
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = std::time::Duration::from_millis(1);
+    let app = setup.start();
+    let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true});
+    let mut live = app.open("/v1/chat/completions", &body).await;
+    let mut text = String::new();
+    while text.matches("word").count() < 50 {
+        text.push_str(&String::from_utf8_lossy(&live.next().await.expect("more")));
+    }
+    drop(live);
+    app.idle().await;
+    let id = text.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+    let log = logged();
+    let line = log.lines().find(|line| line.contains(id)).expect("its line");
+    assert!(line.contains("finish=\"cancelled\""), "{line}");
+    let number = |name: &str| -> f64 {
+        let (_, rest) = line.split_once(name).unwrap_or_else(|| panic!("{name} is not in {line}"));
+        rest.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name}: {line}"))
+    };
+    assert!(number("decode_ms=") >= 40.0 && number("completion=") >= 50.0, "{line}");
+    assert!(
+        number("decode_ms=") + number("prefill_ms=") + number("queue_ms=") <= number("total_ms="),
+        "{line}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn text_where_it_is_asked_for() {
     logged();

@@ -177,6 +177,89 @@ async fn a_client_that_says_no_more_gets_its_answer() {
     running.task.await.expect("no panic").expect("a clean end");
 }
 
+/// Bytes behind a request, such as a line's end or the next request, do not hide that the client is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_said_more_and_hangs_up_is_cancelled() {
+    let mut setup = Setup::new(&"word ".repeat(10_000));
+    setup.script.decode_time = Duration::from_millis(1);
+    let seen = setup.script.seen.clone();
+    let running = start(setup).await;
+    let long = "x".repeat(20_000);
+    let next = format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", running.address);
+    let large = format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n");
+    for (more, later) in [("\r\n", ""), ("", "\r\n"), (&*next, ""), (&*next, &*next), (&*large, &*large)] {
+        for half in [false, true] {
+            let before = seen.decoded.load(Ordering::Relaxed);
+            let mut stream = ask_and_go_on(running.address, more).await;
+            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            stream.write_all(later.as_bytes()).await.expect("written");
+            if half {
+                stream.shutdown().await.expect("half of it is closed");
+            }
+            drop(stream);
+            let started = Instant::now();
+            while running.engine.metrics().running > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                assert!(started.elapsed() < Duration::from_secs(1), "{more:?}: the generation goes on");
+            }
+        }
+    }
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+/// Requests one behind the other are all answered, in their order, also those that come while an answer is made and
+/// those of a client that says no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_behind_each_other_are_all_answered() {
+    let mut setup = Setup::new(&"word ".repeat(100));
+    setup.script.decode_time = Duration::from_millis(2);
+    let seen = setup.script.seen.clone();
+    let running = start(setup).await;
+    let long = "x".repeat(5_000);
+    let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\n", running.address);
+    let next = format!("{head}x-long: {long}\r\n\r\n");
+    let last = format!("{head}connection: close\r\n\r\n");
+    for half in [false, true] {
+        for (more, later) in
+            [(format!("\r\n{next}"), format!("{next}{last}")), (String::new(), format!("{next}{next}{last}"))]
+        {
+            let before = seen.decoded.load(Ordering::Relaxed);
+            let mut stream = ask_and_go_on(running.address, &more).await;
+            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            stream.write_all(later.as_bytes()).await.expect("written");
+            if half {
+                stream.shutdown().await.expect("half of it is closed");
+            }
+            let mut text = String::new();
+            let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut text)).await;
+            end.expect("the connection stayed open").expect("text");
+            let (answer, rest) = text.split_once("\"finish_reason\":\"stop\"").expect("the whole answer");
+            assert!(answer.contains("word word"), "{text}");
+            assert_eq!(rest.matches("HTTP/1.1 200 OK").count(), 3, "{text}");
+        }
+    }
+    assert_eq!(running.engine.metrics().cancelled, 0);
+    drop(running.stop);
+    running.task.await.expect("no panic").expect("a clean end");
+}
+
+/// Sends a chat request that leaves its connection open, and more behind it.
+async fn ask_and_go_on(address: SocketAddr, more: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let body = r#"{"messages":[{"role":"user","content":"Hi"}],"enable_thinking":false}"#;
+    let length = body.len();
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n\r\n{body}{more}"
+    );
+    stream.write_all(request.as_bytes()).await.expect("written");
+    stream
+}
+
 /// Closing one half first does not hide that the client is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_says_no_more_and_leaves_is_cancelled() {

@@ -4,6 +4,7 @@ use super::lark::{Lark, any_of, literal};
 use super::schema::{join, resolve};
 use super::value::{self, free_text};
 use super::{Function, SchemaError, flatten, schema};
+use crate::word::shown;
 use serde_json::Value;
 
 /// Keys of a schema of arguments that are followed.
@@ -47,6 +48,49 @@ pub(super) fn rule(function: &Function<'_>, guide: bool, lark: &mut Lark) -> Res
 
 /// A block whose arguments keep to the schema.
 fn guided(name: &str, schema: &Value, lark: &mut Lark) -> Result<String, SchemaError> {
+    let mut body = format!("{} ", open(name));
+    parameters(schema, |parameter| {
+        let Parameter { name, schema, root, path, is_required } = parameter;
+        let value = value::rule(schema, root, &path, lark)?;
+        let parameter = lark.rule("", &format!("{} {value}", literal(&format!("<parameter={name}>\n"))));
+        body.push_str(&parameter);
+        body.push_str(if is_required { " " } else { "? " });
+        Ok(())
+    })?;
+    body.push_str(r#""</function>""#);
+    Ok(lark.rule("", &body))
+}
+
+/// The grammars of the values of a function's parameters, each by itself and with the place of its schema: to find the
+/// one that cannot be followed.
+pub(super) fn one_by_one(function: &Function<'_>) -> Result<Vec<(String, String)>, SchemaError> {
+    let schema = function.parameters.map(schema::from_request).transpose()?.unwrap_or_default();
+    let mut grammars = Vec::new();
+    parameters(&schema, |parameter| {
+        let mut lark = Lark::default();
+        let rule = value::rule(parameter.schema, parameter.root, &parameter.path, &mut lark)?;
+        grammars.push((parameter.path, lark.finish(&rule)));
+        Ok(())
+    })?;
+    Ok(grammars)
+}
+
+/// A parameter of a function.
+struct Parameter<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    /// The flat schema that it is a part of.
+    root: &'a Value,
+    /// Where its schema stands.
+    path: String,
+    is_required: bool,
+}
+
+/// Looks at the parameters of a function, in the order of its schema.
+fn parameters(
+    schema: &Value,
+    mut each: impl FnMut(Parameter<'_>) -> Result<(), SchemaError>,
+) -> Result<(), SchemaError> {
     let mut root = schema.clone();
     if let Value::Object(fields) = &mut root
         && !fields.contains_key("$ref")
@@ -63,7 +107,7 @@ fn guided(name: &str, schema: &Value, lark: &mut Lark) -> Result<String, SchemaE
     let fields = schema.as_object().unwrap_or(&empty);
     if let Some(key) = fields.keys().find(|key| !known(key)) {
         let reason = "cannot be enforced here: arguments are an object with properties";
-        return Err(SchemaError::new(join(&path, key), reason));
+        return Err(SchemaError::new(join(&path, shown(key)), reason));
     }
     if fields.get("type").is_some_and(|kind| kind != "object") {
         return Err(SchemaError::new(join(&path, "type"), "arguments are an object"));
@@ -73,34 +117,29 @@ fn guided(name: &str, schema: &Value, lark: &mut Lark) -> Result<String, SchemaE
         Some(Value::Object(properties)) => properties,
         Some(_) => return Err(SchemaError::new(join(&path, "properties"), "must be an object")),
     };
-    let required: Vec<&str> = fields
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required: Option<Vec<&str>> = match fields.get("required") {
+        None => Some(Vec::new()),
+        Some(names) => names.as_array().and_then(|names| names.iter().map(Value::as_str).collect()),
+    };
+    let Some(required) = required else {
+        return Err(SchemaError::new(join(&path, "required"), "must be a list of names"));
+    };
     if let Some(missing) = required.iter().find(|name| !properties.contains_key(**name)) {
         return Err(SchemaError::new(
-            join(&path, &format!("required.{missing}")),
+            join(&path, &format!("required.{}", shown(missing))),
             "is not among the properties",
         ));
     }
-    let mut body = format!("{} ", open(name));
     for (name, schema) in properties {
-        let path = join(&path, &format!("properties.{name}"));
+        let path = join(&path, &format!("properties.{}", shown(name)));
         check_name(name, &path)?;
         let is_required = required.contains(&name.as_str());
         if *schema == Value::Bool(false) && !is_required {
             continue;
         }
-        let value = value::rule(schema, root, &path, lark)?;
-        let parameter = lark.rule("", &format!("{} {value}", literal(&format!("<parameter={name}>\n"))));
-        body.push_str(&parameter);
-        body.push_str(if is_required { " " } else { "? " });
+        each(Parameter { name, schema, root, path, is_required })?;
     }
-    body.push_str(r#""</function>""#);
-    Ok(lark.rule("", &body))
+    Ok(())
 }
 
 /// A block with any arguments; their names are the schema's, if it names any.

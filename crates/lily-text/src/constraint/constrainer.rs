@@ -7,7 +7,7 @@ use super::marker::Marker;
 use super::reason::brief;
 use super::schema::{children, join, standalone};
 use super::vocabulary::Vocabulary;
-use super::{Function, Rules, RulesError, SchemaError, calls, json};
+use super::{Function, Rules, RulesError, SchemaError, arguments, calls, json};
 use crate::parser::Start;
 use crate::{TokenId, Tokenizer};
 use llguidance::api::{ParserLimits, TopLevelGrammar};
@@ -130,10 +130,15 @@ impl Constrainer {
         let loose = |function: &Function<'_>| rules.required && !function.strict;
         if rules.functions.iter().any(loose) {
             let sound = |function: &Function<'_>| {
-                let schema = function.parameters.and_then(|schema| prepare(schema).ok());
-                schema.is_none_or(|schema| self.compile_alone(&schema, &schema).is_none())
+                let mut lark = Lark::default();
+                let rule = arguments::rule(function, true, &mut lark);
+                rule.is_ok_and(|rule| self.matcher(lark.finish(&rule)).is_ok())
             };
             if let Ok(matcher) = self.matcher(self.grammar(rules, opened, sound)?) {
+                return Ok(matcher);
+            }
+            // Together they may be too much.
+            if let Ok(matcher) = self.matcher(self.grammar(rules, opened, |_| false)?) {
                 return Ok(matcher);
             }
         }
@@ -191,11 +196,32 @@ impl Constrainer {
         }
         for (index, function) in rules.functions.iter().enumerate().filter(|(_, function)| function.strict) {
             let schema = function.parameters.and_then(|schema| prepare(schema).ok());
-            if let Some(error) = schema.and_then(|schema| self.fault_of(&schema)) {
+            let fault = schema.and_then(|schema| self.fault_of(&schema));
+            if let Some(error) = fault.or_else(|| self.fault_of_call(function)) {
                 return RulesError::Function { index, error };
             }
         }
         RulesError::Other(brief(error))
+    }
+
+    /// What is wrong with a function's schema as that of a call, where strings are raw text: at the parameter that is
+    /// wrong by itself, if there is one.
+    fn fault_of_call(&self, function: &Function<'_>) -> Option<SchemaError> {
+        let mut lark = Lark::default();
+        let reason = match arguments::rule(function, true, &mut lark) {
+            Ok(rule) => self.matcher(lark.finish(&rule)).err()?,
+            Err(error) => return Some(error),
+        };
+        let begun = Instant::now();
+        for (path, grammar) in arguments::one_by_one(function).unwrap_or_default() {
+            if begun.elapsed() > SEARCH_TIME {
+                break;
+            }
+            if let Err(reason) = self.matcher(grammar) {
+                return Some(SchemaError::new(path, brief(&reason)));
+            }
+        }
+        Some(SchemaError::new("", brief(&reason)))
     }
 
     /// What is wrong with a schema, at the innermost place that is wrong by itself.

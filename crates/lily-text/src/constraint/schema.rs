@@ -2,6 +2,7 @@
 
 use super::SchemaError;
 use crate::pointer;
+use crate::word::shown;
 use serde_json::{Map, Value};
 
 /// Formats of strings that grammars know. Others are annotations, as the standard has it.
@@ -69,7 +70,7 @@ pub(super) fn children(schema: &Value) -> Vec<(String, &Value)> {
     for (key, value) in schema.as_object().into_iter().flatten() {
         match value {
             Value::Object(map) if MAPS.contains(&key.as_str()) => {
-                found.extend(map.iter().map(|(name, child)| (format!("{key}.{name}"), child)));
+                found.extend(map.iter().map(|(name, child)| (format!("{key}.{}", shown(name)), child)));
             }
             Value::Array(list) if LISTS.contains(&key.as_str()) => {
                 found.extend(list.iter().enumerate().map(|(at, child)| (format!("{key}[{at}]"), child)));

@@ -3,6 +3,7 @@
 use super::SchemaError;
 use super::finite::Finite;
 use super::schema::{children, join, resolve};
+use crate::word::shown;
 use regex_syntax::hir::{Hir, HirKind};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -102,7 +103,8 @@ fn reachable(root: &Value) -> Result<Reached<'_>, SchemaError> {
 /// What a schema refers to, and its path; an error if that leads nowhere.
 fn reference<'a>(schema: &'a Value, root: &'a Value) -> Result<Option<(String, &'a Value)>, ()> {
     let Some(reference) = schema.get("$ref").and_then(Value::as_str) else { return Ok(None) };
-    let path = reference.trim_start_matches(['#', '/']).replace('/', ".");
+    let steps = reference.trim_start_matches(['#', '/']).split('/');
+    let path = steps.map(shown).collect::<Vec<_>>().join(".");
     Ok(Some((path, resolve(reference, root).ok_or(())?)))
 }
 

@@ -9,6 +9,7 @@ use super::SchemaError;
 use super::arguments::ANNOTATIONS;
 use super::lark::{self, Lark, any_of, literal};
 use super::schema::{join, resolve, standalone};
+use crate::word::shown;
 use serde_json::{Map, Value, json};
 
 /// How many references and choices are followed for one parameter, and how many of them one behind the other.
@@ -19,11 +20,19 @@ const MAX_DEPTH: usize = 32;
 const NO_CLOSING_LINE: &str = r"~/((?s:.*)\n)?<\/parameter>(?s:.*)/";
 const CLOSE: &str = "\n</parameter>";
 
+/// What text is read for where the types of a parameter allow it beside strings.
+const READ: [&str; 3] = ["null", "array", "object"];
+
 /// What a schema allows.
 #[derive(Default)]
 struct Allowed {
     /// Terminals whose text is a string.
     texts: Vec<String>,
+    /// Strings.
+    constants: Vec<String>,
+    /// Whether a type allows null, a list, an object, also where no such value can be valid: the parser reads text for
+    /// what the types say.
+    types: [bool; 3],
     /// Any text is a string.
     any_text: bool,
     /// Schemas of other values.
@@ -56,9 +65,18 @@ fn other_line() -> String {
 pub(super) fn rule(schema: &Value, root: &Value, path: &str, lark: &mut Lark) -> Result<String, SchemaError> {
     let mut allowed = Allowed::default();
     collect(schema, root, path, 0, &mut allowed)?;
+    let mut kinds = READ.map(|kind| allowed.values.iter().any(|value| may_be(value, kind)));
+    kinds.iter_mut().zip(allowed.types).for_each(|(kind, by_type)| *kind |= by_type);
+    for text in &allowed.constants {
+        let begin = text.trim_start();
+        let is_read = (kinds[0] && ["null", "None"].contains(&begin.trim_end()))
+            || ((kinds[1] || kinds[2]) && begin.starts_with(['[', '{', '(']));
+        if !is_read {
+            // An empty literal is no terminal.
+            allowed.texts.push(if text.is_empty() { r"/(x{0})/".to_owned() } else { literal(text) });
+        }
+    }
     let stringy = allowed.any_text || !allowed.texts.is_empty();
-    let kinds =
-        ["null", "array", "object"].map(|kind| allowed.values.iter().any(|value| may_be(value, kind)));
     if allowed.any_text && kinds == [false; 3] {
         return Ok(free_text(lark));
     }
@@ -75,7 +93,7 @@ pub(super) fn rule(schema: &Value, root: &Value, path: &str, lark: &mut Lark) ->
         let body = lark.terminal(&terminal);
         choices.push(lark.terminal(&format!("{body} {}", literal(CLOSE))));
         // Next to a string these could not be told from one.
-        allowed.values.retain(|value| ["null", "array", "object"].iter().any(|kind| may_be(value, kind)));
+        allowed.values.retain(|value| READ.iter().any(|kind| may_be(value, kind)));
     }
     if !allowed.values.is_empty() {
         let schema = match <[Value; 1]>::try_from(allowed.values) {
@@ -85,7 +103,13 @@ pub(super) fn rule(schema: &Value, root: &Value, path: &str, lark: &mut Lark) ->
         choices.push(format!("{} {}", lark::json(&standalone(&schema, root)), literal(CLOSE)));
     }
     if choices.is_empty() {
-        return Err(SchemaError::new(path, "allows no value"));
+        let reason = match allowed.constants.is_empty() {
+            true => "allows no value",
+            false => {
+                "allows no value: text that reads like null, a list or an object is that where its type allows it"
+            }
+        };
+        return Err(SchemaError::new(path, reason));
     }
     Ok(lark.rule("", &format!(r#"{} "\n""#, any_of(&choices))))
 }
@@ -112,12 +136,20 @@ fn collect(
     if let Some(key) = ["not", "if", "then", "else"].into_iter().find(|key| fields.contains_key(*key)) {
         return fault(key, "cannot be enforced");
     }
+    let names: Option<Vec<&str>> = match fields.get("type") {
+        Some(Value::String(kind)) => Some(vec![kind]),
+        Some(Value::Array(kinds)) => kinds.iter().map(Value::as_str).collect(),
+        Some(_) => None,
+        None => Some(Vec::new()),
+    };
+    let Some(names) = names else { return fault("type", "must be a name or a list of names") };
+    allowed.types.iter_mut().zip(READ).for_each(|(by_type, kind)| *by_type |= names.contains(&kind));
     let says = |key: &&String| !ANNOTATIONS.contains(&key.as_str());
     // What cannot be joined with other keys must stand alone (its `type` says nothing new).
     for key in ["$ref", "anyOf", "oneOf", "allOf"] {
         let Some(value) = fields.get(key) else { continue };
         if let Some(other) = fields.keys().filter(says).find(|other| *other != key && *other != "type") {
-            return fault(other, &format!("cannot be enforced beside {key}"));
+            return fault(shown(other), &format!("cannot be enforced beside {key}"));
         }
         let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
         return match (key, list) {
@@ -134,19 +166,21 @@ fn collect(
         };
     }
     if let Some(values) = fields.get("enum").and_then(Value::as_array) {
-        return values.iter().try_for_each(|value| constant(value, &join(path, "enum"), allowed));
+        let mut valid = values.iter().filter(|value| is_of(value, &names));
+        return valid.try_for_each(|value| constant(value, &join(path, "enum"), allowed));
     }
     if let Some(value) = fields.get("const") {
+        if !is_of(value, &names) {
+            return Ok(());
+        }
         return constant(value, &join(path, "const"), allowed);
     }
     let mut kinds: Vec<&str> = match fields.get("type") {
-        Some(Value::String(kind)) => vec![kind],
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-        Some(_) => return fault("type", "must be a name or a list of names"),
+        Some(_) => names,
         None if fields.contains_key("properties") => vec!["object"],
         None if fields.contains_key("items") => vec!["array"],
         None => match fields.keys().find(says) {
-            Some(key) => return fault(key, "cannot be enforced without a type"),
+            Some(key) => return fault(shown(key), "cannot be enforced without a type"),
             None => {
                 // Anything: as text it is read for what it is.
                 allowed.any_text = true;
@@ -181,9 +215,7 @@ fn constant(value: &Value, path: &str, allowed: &mut Allowed) -> Result<(), Sche
                 "a text with a line that begins with </parameter> cannot be a value",
             ));
         }
-        // An empty literal is no terminal.
-        Value::String(text) if text.is_empty() => allowed.texts.push(r"/(x{0})/".to_owned()),
-        Value::String(text) => allowed.texts.push(literal(text)),
+        Value::String(text) => allowed.constants.push(text.clone()),
         other => allowed.values.push(json!({ "const": other })),
     }
     Ok(())
@@ -201,12 +233,7 @@ fn string(fields: &Map<String, Value>, path: &str, allowed: &mut Allowed) -> Res
     if let Some(pattern) = fields.get("pattern") {
         let place = || join(path, "pattern");
         let pattern = pattern.as_str().ok_or_else(|| SchemaError::new(place(), "must be a string"))?;
-        parts.push(searched(pattern).ok_or_else(|| {
-            SchemaError::new(
-                place(),
-                "cannot be enforced: ^ and $ may stand at its ends only, looking around nowhere",
-            )
-        })?);
+        parts.push(searched(pattern).map_err(|reason| SchemaError::new(place(), reason))?);
     }
     if fields.contains_key("format") {
         let reason = "cannot be enforced for a parameter; a pattern can";
@@ -221,7 +248,7 @@ fn string(fields: &Map<String, Value>, path: &str, allowed: &mut Allowed) -> Res
 }
 
 /// A pattern, which may match anywhere in a text, as an expression for the whole text.
-fn searched(pattern: &str) -> Option<String> {
+fn searched(pattern: &str) -> Result<String, &'static str> {
     let (begin, inner) = match pattern.strip_prefix('^') {
         Some(inner) => ("", inner),
         None => ("(?s:.*)", pattern),
@@ -231,8 +258,29 @@ fn searched(pattern: &str) -> Option<String> {
         _ => (inner, "(?s:.*)"),
     };
     let expression = format!("{begin}({}){end}", llguidance::regex_to_lark(inner, "dw"));
-    let hir = regex_syntax::Parser::new().parse(&expression.replace("\\/", "/")).ok()?;
-    hir.properties().look_set().is_empty().then(|| format!("/{expression}/"))
+    match regex_syntax::Parser::new().parse(&expression.replace("\\/", "/")) {
+        Ok(hir) if hir.properties().look_set().is_empty() => Ok(format!("/{expression}/")),
+        Err(_) if !pattern.contains("(?") => Err("cannot be read as a regular expression"),
+        // Looking ahead and behind cannot be read either.
+        _ => Err("cannot be enforced: ^ and $ may stand at its ends only, looking around nowhere"),
+    }
+}
+
+/// Whether a value has one of these types; without any it may have each.
+fn is_of(value: &Value, names: &[&str]) -> bool {
+    names.is_empty()
+        || names.iter().any(|name| match value {
+            Value::Null => *name == "null",
+            Value::Bool(_) => *name == "boolean",
+            Value::Number(number) => {
+                let is_whole =
+                    || !number.is_f64() || number.as_f64().is_some_and(|value| value.fract() == 0.0);
+                *name == "number" || (*name == "integer" && is_whole())
+            }
+            Value::String(_) => *name == "string",
+            Value::Array(_) => *name == "array",
+            Value::Object(_) => *name == "object",
+        })
 }
 
 /// Whether a value of this type may be meant.

@@ -188,6 +188,44 @@ fn loose_functions_are_guided_where_they_can_be() {
     assert!(matches!(error, Err(RulesError::Function { index: 0, .. })), "{error:?}");
 }
 
+/// A schema of JSON that is none of raw text, and one that is wrong: its function's arguments are free, those of the
+/// others are not.
+#[test]
+fn loose_functions_beyond_the_limits_are_free() {
+    for odd in [
+        r#"{"type": "object", "properties": {"a": {"type": "string", "minLength": 20000}}, "required": ["a"]}"#,
+        r#"{"type": "object", "properties": {"a": {"type": "string"}}, "required": "a"}"#,
+        r#"{"type": "object", "properties": {"a": {"type": ["string", "null"], "enum": ["null"]}}, "required": ["a"]}"#,
+    ] {
+        let functions = [("odd", json(odd), false), ("weather", json(WEATHER), false)];
+        let rules = Rules { required: true, parallel: false, ..rules(None, &functions) };
+        let tools = [tool("odd", &functions[0].1), tool("weather", &functions[1].1)];
+        walks(&rules, 10, |walk| {
+            let call = &parse(walk, &rules, &tools).calls[0];
+            if call.name == "weather" {
+                check_weather(&call.arguments);
+            }
+        });
+    }
+}
+
+/// What the types of a parameter say counts for how its text is read, whatever its constants are.
+#[test]
+fn constants_are_of_their_type() {
+    let schema = r#"{"type": "object", "required": ["a", "b", "c"], "additionalProperties": false, "properties": {
+        "a": {"type": ["string", "null"], "enum": ["null", "x", 3]}, "b": {"type": ["integer", "null"], "enum": ["y", 2, null]},
+        "c": {"type": ["string", "array"], "enum": ["[1]", "z", {}]}}}"#;
+    let functions = [("f", json(schema), true)];
+    let rules = Rules { required: true, parallel: false, ..rules(None, &functions) };
+    let tools = [tool("f", &functions[0].1)];
+    let mut seen = std::collections::BTreeSet::new();
+    walks(&rules, 20, |walk| {
+        seen.insert(parse(walk, &rules, &tools).calls[0].arguments.replace(' ', ""));
+    });
+    let expected = ["2", "null"].map(|b| format!(r#"{{"a":"x","b":{b},"c":"z"}}"#));
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn rules_that_any_text_keeps_are_told() {
     let functions = [("f", json("{}"), false)];

@@ -48,7 +48,21 @@ fn faults_name_their_place() {
             r#"{"type": "object", "properties": {"a": {"type": "string", "pattern": "\\bx"}}}"#,
             "properties.a.pattern",
         ),
-        (r#"{"type": "object", "properties": {"a>": {"type": "string"}}}"#, "properties.a>"),
+        (r#"{"type": "object", "properties": {"a>": {"type": "string"}}}"#, "properties.…"),
+        (r#"{"type": "object", "required": "a", "properties": {"a": {"type": "string"}}}"#, "required"),
+        (r#"{"type": "object", "required": [1]}"#, "required"),
+        (
+            r#"{"type": "object", "properties": {"b": {}, "a": {"type": "string", "minLength": 20000}}}"#,
+            "properties.a",
+        ),
+        (
+            r#"{"type": "object", "required": ["a"], "properties":
+                {"a": {"type": ["string", "null"], "enum": ["null", " None "]}}}"#,
+            "properties.a",
+        ),
+        (r#"{"type": "object", "properties": {"a": {"type": "string", "enum": [1]}}}"#, "properties.a"),
+        (r#"{"type": "object", "properties": {"a": {"type": "integer", "const": 1.5}}}"#, "properties.a"),
+        (r#"{"type": "object", "properties": {"a": {"type": ["string", 3]}}}"#, "properties.a"),
         (r#"{"type": "object", "properties": {"a": {"type": "integer", "not": {}}}}"#, "properties.a"),
         (r##"{"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}"##, "properties.a"),
     ] {
@@ -165,6 +179,21 @@ fn reasons_name_what_can_be_done() {
             r#"{"type": "array", "items": {"type": "se\u0007cret"}}"#,
             false,
             "at items: type must be string, number",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}"#,
+            true,
+            "at properties.a.pattern: cannot be read as a regular expression",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string", "pattern": "(?!x)"}}}"#,
+            true,
+            "looking around nowhere",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string", "minLength": 20000}}}"#,
+            true,
+            "at properties.a: it is too complex",
         ),
         (r#"{"type": "string", "pattern": "(?=x)"}"#, false, "a pattern must not look around"),
         (
