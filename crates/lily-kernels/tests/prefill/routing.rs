@@ -124,3 +124,24 @@ fn logits_that_differ_in_the_last_digits_are_told_apart() {
     let logits: Vec<f32> = (0..256).map(|e| 3.0 - ((e * 37) % 256) as f32 * 1e-4).collect();
     check(&logits, 1, 256, 256, 16);
 }
+
+/// A broken model's logits break its answer, and nothing else: every slot has an expert, every place a slot.
+#[test]
+fn logits_that_are_no_numbers_lead_to_experts_all_the_same() {
+    let (rows, experts, tile) = (5, 32, 16);
+    let mut logits = Random::new(9).vec(rows * experts, 3.0);
+    logits[..experts].fill(f32::NAN);
+    logits[experts..2 * experts].fill(f32::NEG_INFINITY);
+    logits[2 * experts + 3..3 * experts].fill(f32::NAN);
+    logits[3 * experts + 7] = f32::INFINITY;
+    let found = routed(&logits, rows, experts, experts, tile);
+    for (row, ids) in found.ids.chunks_exact(TOP_K).enumerate() {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(ids.len() == TOP_K && ids.iter().all(|&id| id < experts as u32), "row {row}: {ids:?}");
+    }
+    let mut places = found.place;
+    places.sort_unstable();
+    assert!(places.iter().enumerate().all(|(at, &place)| place == at as u32), "{places:?}");
+}
