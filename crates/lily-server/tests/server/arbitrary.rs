@@ -40,7 +40,7 @@ fn routes() -> Vec<(&'static str, Value)> {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]},
         ],
         "tools": [{"name": "f", "input_schema": schema, "strict": true}], "tool_choice": {"type": "tool", "name": "f"},
-        "stop_sequences": ["x"], "stream": true, "metadata": {"user_id": "u"},
+        "stop_sequences": [], "stream": true, "metadata": {"user_id": "u"},
         "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": schema}},
     });
     let responses = json!({
