@@ -16,8 +16,7 @@ pub struct MessageError {
 /// Checks and normalises wire messages, so that a template finds what it expects:
 ///
 /// - `role` must be one of system, developer, user, assistant, tool; `developer` becomes `system`;
-/// - `content` must be text or a list of text parts; other parts (images, audio, files) are refused by name. An
-///   assistant needs none, and the result of a call may be `null`;
+/// - `content` must be text, `null`, or a list of text parts; other parts (images, audio, files) are refused by name;
 /// - of an assistant, `reasoning` is accepted for `reasoning_content` (which wins), and each call's `arguments` text
 ///   becomes the object it spells.
 ///
@@ -38,10 +37,7 @@ fn prepare(message: Value) -> Result<Value, String> {
         return Err(format!("must be an object with `role` and `content`, not {}", message.kind()));
     };
     let role = prepare_role(&mut fields)?;
-    // A call may have no result to tell.
-    let may_be_null = matches!(role.as_str(), "assistant" | "tool");
-    let content = field(&mut fields, "content").filter(|content| may_be_null || **content != Value::Null);
-    if let Some(content) = content {
+    if let Some(content) = field(&mut fields, "content") {
         check_content(content)?;
     } else if role != "assistant" {
         return Err(format!("a {role} message needs `content`"));

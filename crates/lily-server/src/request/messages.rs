@@ -54,6 +54,10 @@ fn check(path: &str, mut message: Value, calls: &Calls) -> Result<Value, ApiErro
         }
     }
     take_refusal(path, &mut message)?;
+    // A template would show null as nothing. Answers may have calls instead, and calls no result to tell.
+    if ["user", "system", "developer"].contains(&role.as_str()) && get(&message, "content").is_none() {
+        return Err(ApiError::invalid(path, format_args!("a {role} message needs `content`")));
+    }
     Ok(message)
 }
 
