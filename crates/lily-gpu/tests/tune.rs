@@ -6,7 +6,7 @@ use lily_gpu::{
     Buffer, Device, GpuError, GpuModel, Kernel, Limits, Pass, Program, Recording, Switches, Ticket, View,
     device::DryDevice,
     shapes::{Shapes, Slot, Tuned},
-    tune::{Clock, DeviceClock, Options, SlotReport, Verdict, tune},
+    tune::{Clock, DeviceClock, Options, SlotReport, Verdict, fit, tune},
     weights::WeightPlan,
 };
 use lily_kernels::{Platform, Specialisation};
@@ -175,6 +175,23 @@ fn what_computes_something_else_or_fails_is_refused() {
     assert_eq!(verdict(&reports[0], &[8, 2]), &Verdict::Differs(1.0));
     assert!(matches!(verdict(&reports[0], &[4, 2]), Verdict::Failed(what) if what.contains("registers")));
     assert_eq!(tuned.winners, [(Slot::Gdn, vec![4, 4])], "the next one wins");
+}
+
+/// A device whose pipelines allow fewer threads than a kernel wants gets another shape, before anything runs.
+#[test]
+fn shapes_that_a_device_refuses_are_replaced() {
+    let fitted = |missing| {
+        let device = Still::new("nothing", missing);
+        let shapes = model(device.clone()).shapes();
+        fit(&*device, &nano(), Switches::default(), shapes, 32).map(|found| (shapes, found))
+    };
+    let (shapes, same) = fitted("nothing").expect("all are taken");
+    assert_eq!(same, shapes);
+    let (shapes, found) = fitted("SIMDGROUPS=8,COLUMNS").expect("there are others");
+    assert_eq!((shapes.gdn.simdgroups, found.gdn.simdgroups, found.gdn.columns), (8, 4, 4));
+    assert_eq!(Shapes { gdn: shapes.gdn, ..found }, shapes, "nothing else is changed");
+    let refusal = fitted("rms_norm_rows").expect_err("it has no shapes");
+    assert!(refusal.to_string().contains("too many registers"), "{refusal}");
 }
 
 #[test]

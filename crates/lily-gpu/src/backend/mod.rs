@@ -18,6 +18,7 @@ use crate::{
         prefill::{self, Chunk, PrefillTemporaries, rows_within},
     },
     state::Frozen,
+    tune::fit,
     weights::{WeightPlan, WeightRoute},
 };
 use lily_checkpoint::Checkpoint;
@@ -25,7 +26,7 @@ use lily_engine::{
     Backend, BackendError, ChoicePlan, ChoiceStep, Chosen, DecodeStep, LogitsWanted, TokenId,
     evaluation::ExpertChoices,
 };
-use lily_kernels::step;
+use lily_kernels::{Platform, step};
 use slot::{Pool, ProgramKey, Slot};
 use std::sync::Arc;
 use trace::Trace;
@@ -91,6 +92,13 @@ impl GpuBackend {
         let weights = weights.load(&*device)?;
         let model = GpuModel::new(device, config.clone(), weights, options.switches);
         model.read_kept();
+        // Elsewhere every launch that compiles may run.
+        if model.device.platform() == Platform::Metal {
+            let shapes = fit(&*model.device, checkpoint, options.switches, model.shapes(), prefill_chunk)?;
+            if shapes != model.shapes() {
+                model.set_shapes(shapes);
+            }
+        }
         Ok(Self {
             model,
             decode,

@@ -6,9 +6,11 @@
 //! winner stays in place while the next slots are tried. What is left to try when the time is up is told and left alone.
 
 mod clock;
+mod fit;
 mod probe;
 
 pub use clock::{Clock, DeviceClock};
+pub use fit::fit;
 
 use crate::{
     GpuError, GpuModel, Phase,
