@@ -10,7 +10,7 @@
 //! is not known is not asked.
 
 use super::{
-    Binding, Params, ScalarType,
+    Binding, Params,
     expression::{Expression, Name},
 };
 use std::collections::HashMap;
@@ -93,16 +93,14 @@ pub(super) fn read(
     bindings: &[Binding],
 ) -> Result<Option<Grid>, String> {
     let Some(line) = super::text::declared(text, "grid", entry) else { return Ok(None) };
-    let fields = params.map_or(&[][..], |params| &params.fields);
+    let fields = params.map_or(0, |params| params.fields.len());
     let name = |name: &str| {
-        let axis = ["GROUPS_X", "GROUPS_Y", "GROUPS_Z"].iter().position(|axis| *axis == name);
-        let field = || fields.iter().position(|(field, kind)| field == name && *kind != ScalarType::Float);
         let buffer = || bindings.iter().position(|binding| binding.name == name);
-        axis.or_else(|| field().map(|at| 3 + at))
-            .or_else(|| (name == "CONTEXT").then_some(3 + fields.len()))
+        super::launch_variable(name, params)
+            .or_else(|| (name == "CONTEXT").then_some(3 + fields))
             .map(Name::Variable)
             .or_else(|| constant(name).map(Name::Value))
-            .or_else(|| buffer().map(|at| Name::Variable(4 + fields.len() + at)))
+            .or_else(|| buffer().map(|at| Name::Variable(4 + fields + at)))
     };
     let parse = |text: &str| {
         Expression::parse(text, &name, macros).map_err(|error| format!("grid `{text}`: {error}"))

@@ -192,6 +192,14 @@ pub(crate) fn read(specialisation: &Specialisation, entry: &str) -> Result<Signa
     Ok(Signature { entry: entry.to_owned(), threads, bindings, params, threadgroup_memory, grid })
 }
 
+/// Where a value of a launch stands among the variables of its text's expressions: threadgroups by axis, then parameters.
+fn launch_variable(name: &str, params: Option<&Params>) -> Option<usize> {
+    const AXES: [&str; 3] = ["GROUPS_X", "GROUPS_Y", "GROUPS_Z"];
+    let fields = params.map_or(&[][..], |params| &params.fields);
+    let field = || fields.iter().position(|(field, kind)| field == name && *kind != ScalarType::Float);
+    AXES.iter().position(|axis| *axis == name).or_else(|| Some(AXES.len() + field()?))
+}
+
 /// Enters what a `// touches` line says, which must name every binding. Answers the threadgroup memory; none named is none.
 fn declare(bindings: &mut [Binding], touches: Vec<Touch>) -> Result<Option<u32>, String> {
     let mut threadgroup = Some(0);

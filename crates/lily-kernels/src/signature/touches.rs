@@ -10,7 +10,7 @@
 //! with these as the buffers' lengths and alignments, so what is written here cannot be too little.
 
 use super::{
-    Params, ScalarType,
+    Params,
     expression::{Expression, Name},
 };
 use std::collections::HashMap;
@@ -49,13 +49,7 @@ pub(super) fn read(
 ) -> Result<Option<Vec<Touch>>, String> {
     let Some(line) = super::text::declared(text, "touches", entry) else { return Ok(None) };
     let name = |name: &str| {
-        let axis = ["GROUPS_X", "GROUPS_Y", "GROUPS_Z"].iter().position(|axis| *axis == name);
-        let field = || {
-            let fields = &params?.fields;
-            let at = fields.iter().position(|(field, kind)| field == name && *kind != ScalarType::Float)?;
-            Some(3 + at)
-        };
-        axis.or_else(field).map(Name::Variable).or_else(|| constant(name).map(Name::Value))
+        super::launch_variable(name, params).map(Name::Variable).or_else(|| constant(name).map(Name::Value))
     };
     let touches = super::text::split_arguments(&line).into_iter().map(|item| {
         let (name_text, expression) =
@@ -81,7 +75,7 @@ pub(super) fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::ScalarType, *};
 
     #[test]
     fn a_line_and_what_goes_on_with_it() {

@@ -1,6 +1,7 @@
 //! The server on a real socket.
 
 use crate::app::Setup;
+use crate::script::Seen;
 use lily_engine::Engine;
 use lily_server::{ServeError, ServerConfig, serve};
 use std::net::SocketAddr;
@@ -30,6 +31,30 @@ async fn start(mut setup: Setup) -> Running {
         serve(config, model, |address| tell.send(address).expect("the test waits for it"), stopped).await
     });
     Running { address: told.await.expect("an address"), engine, stop, task }
+}
+
+impl Running {
+    /// Stops the server, which must end well.
+    async fn end(self) {
+        drop(self.stop);
+        self.task.await.expect("no panic").expect("a clean end");
+    }
+
+    /// Waits until nothing is generated any more. `what` names the case.
+    async fn is_idle_within(&self, limit: Duration, what: &str) {
+        let started = Instant::now();
+        while self.engine.metrics().running > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            assert!(started.elapsed() < limit, "{what:?}: the generation goes on");
+        }
+    }
+}
+
+/// Waits until so many tokens have been decoded.
+async fn decodes_until(seen: &Seen, count: usize) {
+    while seen.decoded.load(Ordering::Relaxed) < count {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Sends a chat request and returns the open connection.
@@ -67,21 +92,14 @@ async fn a_client_that_hangs_up_frees_its_place_at_once() {
         let before = seen.decoded.load(Ordering::Relaxed);
         let mut stream = ask(running.address, fields).await;
         if fields.is_empty() {
-            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            decodes_until(&seen, before + 20).await;
         } else {
             read_until(&mut stream, "word").await;
         }
         drop(stream);
-        let started = Instant::now();
-        while running.engine.metrics().running > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            assert!(started.elapsed() < Duration::from_secs(2), "the generation goes on");
-        }
+        running.is_idle_within(Duration::from_secs(2), fields).await;
     }
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,8 +142,7 @@ async fn half_a_header_does_not_hold_a_connection() {
     let mut rest = Vec::new();
     let end = tokio::time::timeout(Duration::from_secs(2), stream.read_to_end(&mut rest)).await;
     assert!(end.is_ok(), "the connection stayed open");
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,8 +151,7 @@ async fn a_taken_port_is_an_error_that_names_it() {
     let config = ServerConfig { port: running.address.port(), ..ServerConfig::default() };
     let error = serve(config, Setup::new("Hello.").model(), |_| {}, async {}).await.expect_err("taken");
     assert!(error.to_string().contains(&running.address.to_string()), "{error}");
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,8 +159,7 @@ async fn loopback_is_the_default() {
     assert_eq!(ServerConfig::default().host, "127.0.0.1");
     let running = start(Setup::new("Hello.")).await;
     assert!(running.address.ip().is_loopback());
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 /// Sends a chat request and closes this half of the connection, as `nc` does; then the answer is read.
@@ -173,8 +188,7 @@ async fn a_client_that_says_no_more_gets_its_answer() {
     stream.read_to_string(&mut text).await.expect("text");
     assert!(text.starts_with("HTTP/1.1 400"), "{text}");
     assert_eq!(running.engine.metrics().cancelled, 0);
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 /// Bytes behind a request, such as a line's end or the next request, do not hide that the client is gone.
@@ -191,23 +205,16 @@ async fn a_client_that_said_more_and_hangs_up_is_cancelled() {
         for half in [false, true] {
             let before = seen.decoded.load(Ordering::Relaxed);
             let mut stream = ask_and_go_on(running.address, more).await;
-            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            decodes_until(&seen, before + 20).await;
             stream.write_all(later.as_bytes()).await.expect("written");
             if half {
                 stream.shutdown().await.expect("half of it is closed");
             }
             drop(stream);
-            let started = Instant::now();
-            while running.engine.metrics().running > 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                assert!(started.elapsed() < Duration::from_secs(1), "{more:?}: the generation goes on");
-            }
+            running.is_idle_within(Duration::from_secs(1), more).await;
         }
     }
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 /// Requests one behind the other are all answered, in their order, also those that come while an answer is made and
@@ -228,9 +235,7 @@ async fn requests_behind_each_other_are_all_answered() {
         {
             let before = seen.decoded.load(Ordering::Relaxed);
             let mut stream = ask_and_go_on(running.address, &more).await;
-            while seen.decoded.load(Ordering::Relaxed) < before + 20 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            decodes_until(&seen, before + 20).await;
             stream.write_all(later.as_bytes()).await.expect("written");
             if half {
                 stream.shutdown().await.expect("half of it is closed");
@@ -244,8 +249,7 @@ async fn requests_behind_each_other_are_all_answered() {
         }
     }
     assert_eq!(running.engine.metrics().cancelled, 0);
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 /// Sends a chat request that leaves its connection open, and more behind it.
@@ -270,18 +274,11 @@ async fn a_client_that_says_no_more_and_leaves_is_cancelled() {
     for fields in [",\"stream\":true", ""] {
         let before = seen.decoded.load(Ordering::Relaxed);
         let stream = ask_and_finish(running.address, fields).await;
-        while seen.decoded.load(Ordering::Relaxed) < before + 20 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        decodes_until(&seen, before + 20).await;
         drop(stream);
-        let started = Instant::now();
-        while running.engine.metrics().running > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            assert!(started.elapsed() < Duration::from_secs(8), "the generation goes on");
-        }
+        running.is_idle_within(Duration::from_secs(8), fields).await;
     }
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,8 +294,7 @@ async fn half_a_body_is_not_waited_for() {
     let mut rest = Vec::new();
     let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await;
     assert!(end.is_ok(), "the connection stayed open");
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
 
 /// HTTP/1.0 has no interim responses: its client gets what is there at once, and then counts as gone.
@@ -319,6 +315,5 @@ async fn a_client_of_old_that_says_no_more() {
         assert_eq!(text.starts_with("HTTP/1.0 400"), answered, "{text}");
         assert_eq!(text.is_empty(), !answered, "{text}");
     }
-    drop(running.stop);
-    running.task.await.expect("no panic").expect("a clean end");
+    running.end().await;
 }
